@@ -1,4 +1,4 @@
-"""The SQLite store: one file, the default, needs nothing else."""
+"""The SQLite store: one file, the default, without any server."""
 
 import logging
 import sqlite3
@@ -29,18 +29,18 @@ _PREFIX = "sqlite://"
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Where the file is."""
+    """Location of the file."""
 
     url: str
-    """`sqlite:///relative/path`, `sqlite:////absolute/path`, `sqlite:///~/path`; `sqlite://` is a
-    database in memory, gone when it is closed."""
+    """`sqlite:///relative/path`, `sqlite:////absolute/path`, `sqlite:///~/path`; `sqlite://` is
+    an in-memory database, lost when it is closed."""
 
     busy_timeout_s: float = 5.0
-    """Seconds to wait for another process that writes; then the request fails."""
+    """Seconds to wait for another process that writes, before the request fails."""
 
 
 def build(options: Options) -> "SqliteStore":
-    """A store; nothing is opened yet."""
+    """Create a store; opens nothing yet."""
     return SqliteStore(_path(options.url), busy_timeout_s=options.busy_timeout_s)
 
 
@@ -58,7 +58,7 @@ def _path(url: str) -> Path:
 
 
 class SqliteStore(SqlStore):
-    """One file, any number of processes on the same machine."""
+    """A store in one file, for any number of processes on the same machine."""
 
     def __init__(self, path: Path, *, busy_timeout_s: float = 5.0) -> None:
         memory = path == sqlite_file.MEMORY
@@ -76,27 +76,27 @@ class SqliteStore(SqlStore):
 
     @property
     def vector_backend(self) -> str:
-        """Vectors are kept in the same file."""
+        """Name of the backend that stores vectors in the same file."""
         return "sqlite"
 
     def cache_path(self, data_dir: Path) -> Path | None:  # noqa: ARG002
-        """The path of the file; None: it is in memory, and nothing of it is cached."""
+        """Return the path of the file; None: the database is in memory and nothing is cached."""
         return None if self._path == sqlite_file.MEMORY else self._path
 
     async def open(self) -> None:
-        """Make the file where there is none; copy and migrate an older one."""
+        """Create the file if it does not exist; back up and migrate an older one."""
         await self.upgrade()
 
     async def upgrade(self) -> SchemaUpgrade:
-        """Bring the schema up to date; opening does the same."""
+        """Migrate the schema, as opening does."""
         return await anyio.to_thread.run_sync(self._open, limiter=self._writes)
 
     async def exists(self) -> bool:
-        """Whether there is a file with anything in it; makes none."""
+        """Whether the file exists and is not empty; creates nothing."""
         return self._path.is_file() and await super().exists()
 
     async def check(self) -> IntegrityReport:
-        """Examine the database; changes nothing."""
+        """Check the database without changing it."""
         self._require_file()
         try:
             return await super().check()
@@ -106,7 +106,7 @@ class SqliteStore(SqlStore):
             return IntegrityReport(schema=None, problems=(str(error),))
 
     async def backup(self, target: Path) -> None:
-        """Copy the file as it is at one moment."""
+        """Write a consistent copy of the database to a file."""
         self._require_file()
 
         def copy() -> None:
@@ -116,7 +116,7 @@ class SqliteStore(SqlStore):
         await anyio.to_thread.run_sync(copy, limiter=self._reads)
 
     async def restore(self, source: Path) -> dict[str, int]:
-        """Replace all rows; a file that is damaged or newer is put aside and begun anew."""
+        """Replace all rows with a backup; a damaged or newer file is moved away first."""
         await anyio.to_thread.run_sync(self._make_usable, limiter=self._writes)
         return await super().restore(source)
 
@@ -162,7 +162,7 @@ class SqliteStore(SqlStore):
             return upgrade
 
     def _report_empty_file(self) -> None:
-        """An existing store of no bytes has lost what was in it, or was made by somebody else."""
+        """Warn about an existing empty file: data was lost, or another program created it."""
         if self._path.is_file() and not self._path.stat().st_size:
             log.warning(
                 "the store file was empty, a new store begins in it; if there was one before,"
@@ -186,7 +186,7 @@ class SqliteStore(SqlStore):
             return SchemaUpgrade(before=standing.found, after=tables.REVISIONS[-1], copy=copy)
 
     def _use_wal(self) -> None:
-        """Readers and a writer do not wait for each other; stays switched on in the file."""
+        """Use WAL mode (stored in the file): readers and a writer do not block each other."""
         connection = self._engine.raw_connection()
         try:
             deadline = time.monotonic() + self._busy_timeout_s
@@ -194,7 +194,8 @@ class SqliteStore(SqlStore):
                 try:
                     connection.cursor().execute("PRAGMA journal_mode = WAL")
                 except sqlite3.OperationalError as error:
-                    # SQLite does not wait here when two processes open a new file at once.
+                    # SQLite's busy timeout does not apply when two processes open a new file at
+                    # once.
                     if "locked" not in str(error) or time.monotonic() > deadline:
                         raise OperationalError("PRAGMA journal_mode", None, error) from error
                     time.sleep(0.01)
@@ -204,7 +205,8 @@ class SqliteStore(SqlStore):
             connection.close()
 
     def _damage(self, connection: Connection) -> list[str]:
-        # Rows of `integrity_check` say what they found; those of the other name table, row, parent.
+        # Rows of `integrity_check` are messages; those of the other pragma are table, row and
+        # parent.
         problems = connection.exec_driver_sql("PRAGMA integrity_check(20)").scalars().all()
         orphans = connection.exec_driver_sql("PRAGMA foreign_key_check").all()
         return [f"SQLite found: {text}." for text in problems if text != "ok"] + [
@@ -220,7 +222,7 @@ class SqliteStore(SqlStore):
         with self._translated():
             connection = self._engine.raw_connection()
             try:
-                # Each step of this statement frees one page, and `execute` takes only one.
+                # Each step of this statement frees one page, and `execute` runs only one step.
                 connection.cursor().executescript("PRAGMA incremental_vacuum(10000)")
             finally:
                 connection.close()

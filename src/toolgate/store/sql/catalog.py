@@ -1,4 +1,4 @@
-"""Listings of servers, and the definitions in them as they were seen, in SQL."""
+"""Listings of servers and their last seen definitions, in SQL."""
 
 from collections.abc import Collection, Sequence
 from typing import Final
@@ -28,7 +28,7 @@ from toolgate.store.sql.tool_texts import SqlToolTexts
 __all__ = ["SqlCatalog", "has_server", "mark_listed"]
 
 _MOST_VERSIONS: Final = 20
-"""Versions of a tool that are kept; chosen."""
+"""Stored versions of a tool (chosen)."""
 
 _VERSION_COLUMNS: Final = ("definition", "state", "seen_at")
 
@@ -123,7 +123,7 @@ class SqlCatalog:
 
 
 def has_server() -> ColumnElement[bool]:
-    """Whether the server of a listing is in the store."""
+    """Return the condition that the server of a listing is in the store."""
     servers, snapshots = tables.servers, tables.snapshots
     return exists(
         select(servers.c.server_id).where(
@@ -133,7 +133,7 @@ def has_server() -> ColumnElement[bool]:
 
 
 def mark_listed(connection: Connection, servers: Collection[tuple[str, str]], at: str) -> None:
-    """Note that servers, by project and name, are still configured."""
+    """Mark servers, by project and name, as still configured."""
     table = tables.snapshots
     for project_id, server in servers:
         key = _is_of(table, project_id, server)
@@ -141,7 +141,7 @@ def mark_listed(connection: Connection, servers: Collection[tuple[str, str]], at
 
 
 def _retire(connection: Connection, tool: Fingerprint) -> None:
-    """Insert what is stored of a tool as a version, if it is another definition."""
+    """Save the stored definition of a tool as a version, if it differs."""
     stored, table = tables.seen_entries, tables.tool_versions
     name = escape_text(tool.name)
     size = func.length(stored.c.definition) + 200

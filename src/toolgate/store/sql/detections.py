@@ -1,4 +1,4 @@
-"""Detections of intents in SQL."""
+"""Detected intents in SQL."""
 
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -18,7 +18,7 @@ from toolgate.store.sql import row_mapping
 __all__ = ["SqlDetections"]
 
 _MAX_ROWS = 10_000
-"""Detections that one query gives at most; as `DetectionFilter.limit` says."""
+"""Most detections in a result; as in `DetectionFilter.limit`."""
 
 SelectT = TypeVar("SelectT", bound="Select[*tuple[Any, ...]]")
 

@@ -1,10 +1,10 @@
-"""Collections of documents, their passages and the words in them, in plain SQL over the driver.
+"""Collections of documents, their passages and words, in plain SQL over the driver.
 
-Passages go in and out by the thousand, so SQLAlchemy's preparation of each is left out. What finds
-a passage by a word depends on the database and is made here and not by a migration, since it only
-repeats what stands in `passages`: in SQLite a table of FTS5 that triggers keep up, in PostgreSQL a
-GIN index. The words of a passage are as the caller made them, separated by blanks; before them the
-store writes a word of the collection, so that the words of others are never counted.
+Passages are read and written by the thousand, so SQLAlchemy's preparation of each row is
+skipped. The word index depends on the database and is created here and not by a migration, since
+it only repeats what is in `passages`: in SQLite an FTS5 table that triggers keep up to date, in
+PostgreSQL a GIN index. The caller splits passages into words, separated by spaces; the store
+adds a word for the collection in front, so that words of other collections are never counted.
 """
 
 import re
@@ -26,7 +26,7 @@ from toolgate.store.repositories.documents import (
 __all__ = ["SqlDocuments"]
 
 _LOCK = 0x746F6F6C646F6373
-"""Key of the advisory lock under which the index of words is made: `tooldocs` in ASCII."""
+"""Key of the advisory lock for creating the word index: `tooldocs` in ASCII."""
 
 _WORD = re.compile(r"[^\W_]+")
 
@@ -41,11 +41,11 @@ class SqlDocuments(DriverSql):
     # Collections
 
     async def collections(self, project_id: str, *, counted: bool = True) -> list[StoredCollection]:
-        """The collections of a project, by name.
+        """Return the collections of a project, by name.
 
         Args:
-            project_id: The tenant.
-            counted: Whether to count what is in them; if not, `passages` is 1 where there is any.
+            project_id: The project.
+            counted: Whether to count their contents; if not, `passages` is 1 if there are any.
         """
         any_passage = "SELECT 1 FROM passages p WHERE p.collection_id = c.collection_id LIMIT 1"
         uncounted = f"0, (SELECT count(*) FROM ({any_passage}) x)"  # noqa: S608 - of ours
@@ -115,7 +115,7 @@ class SqlDocuments(DriverSql):
             of_documents = "SELECT document_id FROM documents WHERE collection_id = ?"
             statement = f"DELETE FROM vectors WHERE group_id IN ({of_documents})"  # noqa: S608
             self.run(driver, statement, (collection_id,))
-            # By hand, since a cascade looks for each passage by itself.
+            # Explicitly, since a cascade looks up each passage separately.
             for table in ("passages", "documents", "document_collections"):
                 statement = f"DELETE FROM {table} WHERE collection_id = ?"  # noqa: S608
                 self.run(driver, statement, (collection_id,))
@@ -126,7 +126,7 @@ class SqlDocuments(DriverSql):
     # Documents
 
     async def documents(self, collection_id: str) -> list[StoredDocument]:
-        """The documents of a collection, by origin and source."""
+        """Return the documents of a collection, by origin and source."""
 
         def work(driver: Any) -> list[StoredDocument]:
             rows = self.rows(
@@ -140,7 +140,7 @@ class SqlDocuments(DriverSql):
         return await self._store.reading(work)
 
     async def document(self, collection_id: str, origin: str, source: str) -> StoredDocument | None:
-        """The document with an origin and source; None if there is none."""
+        """Return the document with an origin and source; None if it does not exist."""
 
         def work(driver: Any) -> StoredDocument | None:
             rows = self.rows(
@@ -156,10 +156,10 @@ class SqlDocuments(DriverSql):
     async def replace_document(
         self, document: StoredDocument, passages: Sequence[StoredPassage]
     ) -> list[str]:
-        """Put a document in the place of those with its origin and source.
+        """Replace the documents with the same origin and source by this one.
 
-        Gives:
-            The ids of the documents that it replaced.
+        Returns:
+            The ids of the replaced documents.
         """
         await self._prepare()
         collection_id = document.collection_id
@@ -260,12 +260,12 @@ class SqlDocuments(DriverSql):
     async def passage_page(
         self, collection_id: str, *, after: int, limit: int
     ) -> list[tuple[str, StoredPassage]]:
-        """Passages of a collection in the order of their numbers, each with its document.
+        """Return passages of a collection by number, each with its document.
 
         Args:
-            collection_id: Which.
-            after: The number that they begin behind; -1: from the first on.
-            limit: How many.
+            collection_id: The collection.
+            after: Return passages with higher numbers; -1: from the first one.
+            limit: Largest number of passages.
         """
 
         def work(driver: Any) -> list[tuple[str, StoredPassage]]:
@@ -322,7 +322,7 @@ class SqlDocuments(DriverSql):
         return await self._store.reading(work)
 
     async def _prepare(self) -> None:
-        """Create the index of words, where it does not exist yet."""
+        """Create the word index if it does not exist."""
         if not self._is_prepared:
             await self._store.writing(
                 self._prepare_sqlite if self._is_sqlite else self._prepare_postgres
@@ -346,7 +346,7 @@ class SqlDocuments(DriverSql):
             " INSERT INTO passage_words (passage_words, rowid, words)"
             " VALUES ('delete', old.passage_id, old.words); END"
         )
-        # What a restored backup or another gateway has written before.
+        # Rows that a restored backup or another gateway wrote before.
         driver.execute("INSERT INTO passage_words (passage_words) VALUES ('rebuild')")
 
     def _prepare_postgres(self, driver: Any) -> None:
@@ -448,11 +448,11 @@ def _key(name: str) -> str:
 
 
 def _collection_word(collection_id: str) -> str:
-    """The word of a collection, which no text has by chance."""
+    """Return the word for a collection, which does not occur in texts by chance."""
     return f"collection{collection_id}"
 
 
 def _fts(collection_id: str, word: str) -> str:
-    """A query of FTS5; a word that is none of ours finds nothing."""
+    """Return an FTS5 query; words with unexpected characters match nothing."""
     pure = word if _WORD.fullmatch(word) else "x" * 64
     return f'"{_collection_word(collection_id)}" AND "{pure}"'

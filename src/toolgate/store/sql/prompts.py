@@ -1,4 +1,4 @@
-"""Texts that replace prompts, in SQL."""
+"""Texts that override prompts, in SQL."""
 
 from sqlalchemy import RowMapping, func, select
 

@@ -19,7 +19,7 @@ from toolgate.store.sql.usage import is_orphan
 __all__ = ["Pruning"]
 
 _PORTION = 1000
-"""Rows that a clean-up removes in one transaction, so that writers never wait for long; chosen."""
+"""Rows that are deleted in one transaction, so that writers never wait for long (chosen)."""
 
 
 class Pruning:
@@ -43,11 +43,11 @@ class Pruning:
         configured: Collection[tuple[str, str]],
         sign: Callable[[int, str], AuditAnchor] | None,
     ) -> PrunedCounts:
-        """Remove what is older or larger than allowed, a portion in each transaction.
+        """Delete old and excess rows, a portion in each transaction.
 
         Args:
             configured: Project and name of servers whose listings stay.
-            sign: Signs the end of what is removed from the audit.
+            sign: Signs the end of what is deleted from the audit log.
         """
         retention = self._retention
         await self._database.write(
@@ -94,7 +94,7 @@ class Pruning:
             ),
         )
         await self._drop(tables.sessions, tables.sessions.c.expires_at <= self._now)
-        # Buckets that nobody took from for a minute are full again, as new ones are.
+        # Buckets that were not used for a minute are full again, like new ones.
         refilled_s = (self._today - timedelta(minutes=2)).timestamp()
         await self._drop(tables.limit_minutes, tables.limit_minutes.c.at < refilled_s)
         return counts
@@ -103,7 +103,7 @@ class Pruning:
         return utc_text(self._today - timedelta(days=days))
 
     async def _prune_audit(self, sign: Callable[[int, str], AuditAnchor] | None) -> int:
-        """The chain loses its beginning, never a link from its middle."""
+        """Delete records from the start of the audit chain, never from its middle."""
         audit = tables.audit
         oldest = self._days_ago(self._retention.audit_days)
         max_bytes = self._retention.audit_max_bytes
@@ -155,13 +155,14 @@ class Pruning:
     async def _prune_old(
         self, table: Table, age: tuple[str, str], days: float, max_bytes: int
     ) -> int:
-        """Rows that are older than so many days, then the oldest of what is too much.
+        """Delete rows older than `days`, then the oldest ones above the size limit.
 
         Args:
-            table: Its rows have a size.
-            age: Columns by which rows are old: a time, then what tells rows of one time apart.
-            days: How old a row may become.
-            max_bytes: How large all may be together.
+            table: A table whose rows have a size.
+            age: Columns that sort rows by age: a time, then what distinguishes rows of the same
+                time.
+            days: Largest age of a row.
+            max_bytes: Largest total size.
         """
         since, number = (table.c[name] for name in age)
         removed = await self._drop(table, since < self._days_ago(days))
@@ -188,7 +189,7 @@ class Pruning:
         *,
         where: ColumnElement[bool] | None = None,
     ) -> int:
-        """Remove the oldest rows, of those that may go, until all have at most `max_bytes`."""
+        """Delete the oldest rows that match `where`, until all have at most `max_bytes`."""
         may_go = true() if where is None else where
         total = func.coalesce(func.sum(table.c.size_bytes), 0)
         excess = await self._database.read(

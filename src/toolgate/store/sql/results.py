@@ -34,7 +34,7 @@ class SqlResults:
     async def select(
         self, *, prefix: str, caller_id: str | None, now: str, limit: int
     ) -> list[ResultSummary]:
-        """Results whose handle begins so and that have not expired, the last to expire first."""
+        """Return results by handle prefix that have not expired, last to expire first."""
         table = tables.results
         columns = [column for column in table.c if column.name != "body"]
         query = select(*columns).where(

@@ -1,4 +1,4 @@
-"""Between the values of the contract and the rows of the tables."""
+"""Converts between the values of the contract and the rows of the tables."""
 
 import json
 import zlib
@@ -59,39 +59,39 @@ __all__ = [
 ]
 
 _ROW_BYTES = 200
-"""What an audit row costs beside its texts: numbers, headers, its two index entries."""
+"""Bytes of an audit row besides its texts: numbers, headers, its two index entries."""
 
 _LARGEST_INTEGER = 2**63 - 1
-"""Of PostgreSQL's and SQLite's 64-bit columns."""
+"""Largest value of 64-bit columns in PostgreSQL and SQLite."""
 
 
 def server_row(server: StoredServer) -> dict[str, Any]:
-    """Columns of a server."""
+    """Return the columns of a server."""
     return _escaped(vars(server) | {"config": _json(server.config)})
 
 
 def server_from(row: RowMapping) -> StoredServer:
-    """The server of a row."""
+    """Return the server of a row."""
     values = _unescaped(row)
     return StoredServer(**values | {"config": json.loads(row["config"])})
 
 
 def project_row(project: StoredProject) -> dict[str, Any]:
-    """Columns of a project."""
+    """Return the columns of a project."""
     return _escaped(vars(project) | {"settings": _json(project.settings)})
 
 
 def project_from(row: RowMapping) -> StoredProject:
-    """The project of a row."""
+    """Return the project of a row."""
     return StoredProject(**_unescaped(row) | {"settings": json.loads(row["settings"])})
 
 
 _OF_TOKEN = ("projects", "roles", "groups", "read_only", "limits")
-"""What a token has that nobody searches by."""
+"""Fields of a token that are not used for searching."""
 
 
 def token_row(token: StoredToken) -> dict[str, Any]:
-    """Columns of a token."""
+    """Return the columns of a token."""
     row = dict(vars(token))
     row["details"] = json.dumps({name: row.pop(name) for name in _OF_TOKEN}, default=dict)
     row["user_name"] = row.pop("user")
@@ -99,7 +99,7 @@ def token_row(token: StoredToken) -> dict[str, Any]:
 
 
 def token_from(row: RowMapping) -> StoredToken:
-    """The token of a row."""
+    """Return the token of a row."""
     values = _unescaped(row)
     del values["details"]
     values["user"] = values.pop("user_name")
@@ -110,45 +110,45 @@ def token_from(row: RowMapping) -> StoredToken:
 
 
 def permission_row(rule: StoredPermission) -> dict[str, Any]:
-    """Columns of a permission rule."""
+    """Return the columns of a permission rule."""
     return _escaped(dict(vars(rule)))
 
 
 def permission_from(row: RowMapping) -> StoredPermission:
-    """The permission rule of a row."""
+    """Return the permission rule of a row."""
     return StoredPermission(**_unescaped(row))
 
 
 def guard_row(guard: StoredGuard) -> dict[str, Any]:
-    """Columns of a guard."""
+    """Return the columns of a guard."""
     return _escaped(vars(guard) | {"settings": _json(guard.settings)})
 
 
 def guard_from(row: RowMapping) -> StoredGuard:
-    """The guard of a row."""
+    """Return the guard of a row."""
     return StoredGuard(**_unescaped(row) | {"settings": json.loads(row["settings"])})
 
 
 def approval_row(approval: StoredApproval) -> dict[str, Any]:
-    """Columns of an approval, but for its slot."""
+    """Return the columns of an approval, without its slot."""
     return _escaped(dict(vars(approval)))
 
 
 def approval_from(row: RowMapping) -> StoredApproval:
-    """The approval of a row."""
+    """Return the approval of a row."""
     values = _unescaped(row)
     del values["slot"]
     return StoredApproval(**values)
 
 
 def snapshot_row(snapshot: StoredSnapshot) -> dict[str, Any]:
-    """Columns of a listing; packed, since listings repeat themselves a lot."""
+    """Return the columns of a listing; compressed, since listings are repetitive."""
     listing = zlib.compress(snapshot.listing, 1)
     return _escaped(vars(snapshot) | {"listing": listing, "seen_at": snapshot.listed_at})
 
 
 def snapshot_from(row: RowMapping) -> StoredSnapshot:
-    """The listing of a row."""
+    """Return the listing of a row."""
     values = _unescaped(row)
     del values["seen_at"]
     values["listing"] = zlib.decompress(row["listing"])
@@ -156,48 +156,48 @@ def snapshot_from(row: RowMapping) -> StoredSnapshot:
 
 
 def result_row(result: StoredResult) -> dict[str, Any]:
-    """Columns of a large result."""
+    """Return the columns of a large result."""
     return _escaped(vars(result) | {"size_bytes": len(result.body)})
 
 
 def result_from(row: RowMapping) -> StoredResult:
-    """The large result of a row."""
+    """Return the large result of a row."""
     values = _unescaped(row)
     del values["size_bytes"]
     return StoredResult(**values)
 
 
 def result_summary_from(row: RowMapping) -> ResultSummary:
-    """The summary of a large result, from a row without its text."""
+    """Return the summary of a large result, from a row without its text."""
     return ResultSummary(**_unescaped(row))
 
 
 def program_row(program: StoredProgram) -> dict[str, Any]:
-    """Columns of a program that waits."""
+    """Return the columns of a program that waits."""
     return _escaped(vars(program))
 
 
 def program_from(row: RowMapping) -> StoredProgram:
-    """The program of a row."""
+    """Return the program of a row."""
     return StoredProgram(**_unescaped(row))
 
 
 def detection_row(detection: StoredDetection) -> dict[str, Any]:
-    """Columns of what a message was taken for."""
+    """Return the columns of a detection."""
     row = dict(vars(detection))
     row["size_bytes"] = _ROW_BYTES + sum(len(v) for v in row.values() if isinstance(v, str))
     return _escaped(row)
 
 
 def detection_from(row: RowMapping) -> StoredDetection:
-    """What the message of a row was taken for."""
+    """Return the detection of a row."""
     values = _unescaped(row)
     del values["size_bytes"]
     return StoredDetection(**values)
 
 
 def detection_count_from(row: RowMapping) -> DetectionCount:
-    """A row of counts."""
+    """Return the count of a row."""
     return DetectionCount(**_unescaped(row))
 
 
@@ -205,33 +205,33 @@ _PACKED_DEFINITIONS = ("definition", "accepted")
 
 
 def fingerprint_row(fingerprint: Fingerprint) -> dict[str, Any]:
-    """Columns of a definition that was seen; packed, since schemas repeat themselves."""
+    """Return the columns of a seen definition; compressed, since schemas are repetitive."""
     packed = {name: zlib.compress(getattr(fingerprint, name), 6) for name in _PACKED_DEFINITIONS}
     return _escaped(vars(fingerprint) | packed)
 
 
 def tool_version_from(row: RowMapping) -> ToolVersion:
-    """The version of a row."""
+    """Return the version of a row."""
     values = _unescaped(row)
     values["definition"] = zlib.decompress(row["definition"])
     return ToolVersion(**values)
 
 
 def fingerprint_from(row: RowMapping) -> Fingerprint:
-    """The definition of a row."""
+    """Return the definition of a row."""
     values = _unescaped(row)
     values |= {name: zlib.decompress(row[name]) for name in _PACKED_DEFINITIONS}
     return Fingerprint(**values)
 
 
 def schema_row(schema: StoredSchema) -> dict[str, Any]:
-    """Columns of a version of a schema, but for its id; packed, since schemas repeat themselves."""
+    """Return the columns of a schema version without id; compressed, as schemas are repetitive."""
     packed = {name: zlib.compress(getattr(schema, name), 6) for name in ("content", "changes")}
     return _escaped(vars(schema) | packed | {"size_bytes": sum(map(len, packed.values()))})
 
 
 def schema_from(row: RowMapping) -> StoredSchema:
-    """The version of a row; without content where that was not read."""
+    """Return the schema version of a row; without content if that was not read."""
     values = _unescaped(row)
     for name in ("version_id", "size_bytes"):
         values.pop(name, None)
@@ -242,7 +242,7 @@ def schema_from(row: RowMapping) -> StoredSchema:
 
 
 def audit_row(record: AuditRecord) -> dict[str, Any]:
-    """Columns of an audit record; numbers that no database keeps are cut to the largest."""
+    """Return the columns of an audit record; numbers are limited to 64 bits."""
     row = vars(record) | {"detail": _detail(record.detail)}
     for name in ("request_bytes", "response_bytes"):
         if row[name] is not None:
@@ -252,7 +252,7 @@ def audit_row(record: AuditRecord) -> dict[str, Any]:
 
 
 def audit_from(row: RowMapping) -> AuditRecord:
-    """The audit record of a row."""
+    """Return the audit record of a row."""
     values = _unescaped(row)
     for name in ("size_bytes", "seq", "chain"):
         del values[name]
@@ -260,7 +260,7 @@ def audit_from(row: RowMapping) -> AuditRecord:
 
 
 def search_row(search: StoredSearch) -> dict[str, Any]:
-    """Columns of a search of the usage log."""
+    """Return the columns of a search in the usage log."""
     rounded = [[key, round(relevance, 4)] for key, relevance in search.shown]
     row = vars(search) | {"shown": json.dumps(rounded, separators=(",", ":"))}
     texts = sum(len(value) for value in row.values() if isinstance(value, str | bytes))
@@ -268,7 +268,7 @@ def search_row(search: StoredSearch) -> dict[str, Any]:
 
 
 def search_from(row: RowMapping) -> StoredSearch:
-    """The search of a row."""
+    """Return the search of a row."""
     values = _unescaped(row)
     del values["size_bytes"]
     values["shown"] = tuple((str(key), float(value)) for key, value in json.loads(row["shown"]))
@@ -277,12 +277,12 @@ def search_from(row: RowMapping) -> StoredSearch:
 
 
 def use_row(use: StoredUse) -> dict[str, Any]:
-    """Columns of what became of a tool."""
+    """Return the columns of a use of a tool."""
     return _escaped(dict(vars(use)))
 
 
 def use_from(row: RowMapping) -> StoredUse:
-    """What became of a tool, of a row."""
+    """Return the use of a tool in a row."""
     return StoredUse(**_unescaped(row))
 
 
@@ -291,7 +291,7 @@ def _json(value: Json) -> str:
 
 
 def _detail(value: Json) -> str:
-    """Details as JSON; whatever is in them, they must not cost the record."""
+    """Return details as JSON; whatever they contain, the record must not be lost."""
     try:
         return json.dumps(value, separators=(",", ":"), default=str) if value else "{}"
     except (TypeError, ValueError, RecursionError) as error:

@@ -12,10 +12,10 @@ from toolgate.store.sql.row_mapping import schema_from, schema_row
 __all__ = ["SqlSchemas", "prune"]
 
 _MAX_VERSIONS = 10_000
-"""Versions that one query gives at most; chosen."""
+"""Most versions in a result (chosen)."""
 
 _PORTION = 500
-"""Versions that one statement removes; well below the 32,766 values that SQLite allows."""
+"""Versions that one statement deletes; well below SQLite's limit of 32,766 values."""
 
 
 class SqlSchemas:
@@ -43,7 +43,7 @@ class SqlSchemas:
     async def add(self, schema: StoredSchema) -> bool:
         """Add a version. False if another process has added this number."""
         row = schema_row(schema) | {"version_id": new_id()}
-        # The number of rows of an INSERT is kept only when it is asked for.
+        # The row count of an INSERT is available only on request.
         statement = (
             self._database.insert(tables.schema_versions)
             .on_conflict_do_nothing()
@@ -59,7 +59,7 @@ class SqlSchemas:
 
 
 def prune(connection: Connection, *, before: str, max_bytes: int) -> int:
-    """Remove versions that are too old, then the oldest of what is too much; never a last one."""
+    """Delete old versions, then the oldest excess ones; never the latest of a connection."""
     table = tables.schema_versions
     query = select(
         table.c.version_id,

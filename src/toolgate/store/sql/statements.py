@@ -12,10 +12,10 @@ from toolgate.store.repositories.statements import StoredStatement
 __all__ = ["SqlStatements"]
 
 _MAX_ROWS = 10_000
-"""Statements that one query gives at most; chosen."""
+"""Most statements in a result (chosen)."""
 
 _ROW_BYTES = 200
-"""Bytes of a row in addition to its texts; estimated."""
+"""Estimated bytes of a row besides its texts."""
 
 
 class SqlStatements:

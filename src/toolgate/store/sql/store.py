@@ -36,7 +36,7 @@ __all__ = ["SqlStore"]
 
 
 class SqlStore(SqlDatabase):
-    """What SQLite and PostgreSQL share; each completes it with its engine and its maintenance."""
+    """What SQLite and PostgreSQL share; subclasses add their engine and maintenance."""
 
     def __init__(self, engine: Engine, url: str, *, insert: Insert, writers: int) -> None:
         super().__init__(engine, url, insert=insert, writers=writers)
@@ -59,7 +59,7 @@ class SqlStore(SqlDatabase):
         self.usage = SqlUsage(self)
 
     def cache_path(self, data_dir: Path) -> Path | None:
-        """Path prefix of cache files for data computed from this store; None: no cache files."""
+        """Return the path prefix of cache files for data from this store; None: no cache files."""
         return data_dir / f"store-{crc32(self.url.encode()):08x}"
 
     async def secret(self, name: str) -> bytes:
@@ -130,12 +130,12 @@ class SqlStore(SqlDatabase):
         return await self.write(replace)
 
     def _damage(self, connection: Connection) -> list[str]:  # noqa: ARG002
-        """What the database itself finds wrong in its files."""
+        """Return the problems that the database finds in its own files."""
         return []
 
     def _total_bytes(self, connection: Connection) -> int:
-        """Bytes that the database takes."""
+        """Return the size of the database in bytes."""
         raise NotImplementedError
 
     def _release_space(self) -> None:
-        """Give space that a clean-up freed back to the system, where that is needed."""
+        """Return space that a clean-up freed to the system, if that is necessary."""

@@ -23,10 +23,10 @@ __all__ = ["SqlThreads"]
 
 
 _ROW_BYTES = 200
-"""Bytes of a row besides its text, estimated."""
+"""Estimated bytes of a row besides its text."""
 
-# What each turn asks and writes is built once: building a statement anew, and finding out that it
-# is compiled already, takes several times as long as running it.
+# The statements of each turn are built once: building a statement again, and looking up its
+# compiled form, takes several times as long as running it.
 _THREADS, _MESSAGES, _SPENDING = (
     tables.threads,
     tables.thread_messages,
@@ -79,7 +79,7 @@ _BETWEEN = select(_MESSAGES).where(
 _ALL = _BETWEEN.order_by(_MESSAGES.c.number)
 _NEWEST = _BETWEEN.order_by(_MESSAGES.c.number.desc()).limit(bindparam("most"))
 _NO_END = 2**31 - 1
-"""The largest number of a message: 32-bit columns."""
+"""Largest number of a message: columns have 32 bits."""
 
 
 class SqlThreads:
@@ -188,7 +188,7 @@ class SqlThreads:
 
 
 def _find(opened: Connection, project_id: str, caller_id: str, name: str) -> StoredThread | None:
-    """One by its name."""
+    """Return a thread by name."""
     values = {
         "project": escape_text(project_id),
         "caller": escape_text(caller_id),
@@ -201,7 +201,7 @@ def _find(opened: Connection, project_id: str, caller_id: str, name: str) -> Sto
 def _select(
     opened: Connection, project_id: str, caller_id: str | None, limit: int
 ) -> list[StoredThread]:
-    """The last used first."""
+    """Return threads, most recently used first."""
     table = tables.threads
     query = select(table).where(table.c.project_id == escape_text(project_id))
     if caller_id is not None:
@@ -213,7 +213,7 @@ def _select(
 def _get_or_create(
     opened: Connection, insert: Insert, thread: StoredThread, now: str
 ) -> StoredThread:
-    """The thread of this name, made unless it is there."""
+    """Return the thread of this name, which is created if it does not exist."""
     row = {
         "thread_id": thread.thread_id,
         "project_id": escape_text(thread.project_id),
@@ -246,7 +246,7 @@ def _begin(
     now: str,
     over: str,
 ) -> StoredThread:
-    """Take the right to run, if it is free."""
+    """Claim the right to run a turn, if no other turn runs."""
     stored = _get_or_create(opened, insert, thread, now)
     values = {"its_id": stored.thread_id, "turn": turn_id, "until": until, "at": now}
     if over:
@@ -267,10 +267,10 @@ def _append(
     ends: str,
     now: str,
 ) -> int:
-    """Number and write messages, and what is different of their thread."""
+    """Number and write messages, and update their thread."""
     size = sum(_ROW_BYTES + len(str(message.body)) for message in messages)
     grown = {"its_id": thread_id, "more": len(messages), "at": now, "bytes": size}
-    # First of all: that locks the row, so that two turns never take the same numbers.
+    # First, since it locks the row: two turns never take the same numbers.
     if state is None:
         grows = opened.execute(_GROW, grown)
     else:
@@ -307,7 +307,7 @@ def _save_extras(
     spending: Sequence[StoredSpending],
     now: str,
 ) -> None:
-    """Write what belongs to messages."""
+    """Write the artifacts and costs of messages."""
     if artifacts:
         statement = insert(tables.thread_artifacts).on_conflict_do_nothing()
         rows = [
@@ -334,7 +334,7 @@ def _save_extras(
 def _messages(
     opened: Connection, thread_id: str, after: int, before: int | None, limit: int | None
 ) -> list[StoredMessage]:
-    """Oldest first; with a limit the newest of them."""
+    """Return messages, oldest first; with a limit the newest of them."""
     values: dict[str, Any] = {
         "its_id": thread_id,
         "after": after,
@@ -349,7 +349,7 @@ def _messages(
 def _artifacts(
     opened: Connection, thread_id: str, artifact_ids: Sequence[str]
 ) -> list[StoredArtifact]:
-    """Those that are there."""
+    """Return the artifacts that exist."""
     table = tables.thread_artifacts
     query = select(table).where(
         table.c.thread_id == thread_id, table.c.artifact_id.in_(artifact_ids)
@@ -365,7 +365,7 @@ def _artifacts(
 
 
 def _spending(opened: Connection, thread_id: str) -> list[StoredSpending]:
-    """Oldest first."""
+    """Return the costs, oldest first."""
     table = tables.thread_spending
     query = select(table).where(table.c.thread_id == thread_id).order_by(table.c.number)
     rows: list[StoredSpending] = []
@@ -377,7 +377,7 @@ def _spending(opened: Connection, thread_id: str) -> list[StoredSpending]:
 
 
 def _drop(opened: Connection, thread_id: str, turn_id: str) -> int:
-    """Remove the messages of a turn; numbers of others stay."""
+    """Delete the messages of a turn; others keep their numbers."""
     gone = 0
     for table in (tables.thread_artifacts, tables.thread_messages):
         condition = (table.c.thread_id == thread_id) & (table.c.turn_id == turn_id)
@@ -386,7 +386,7 @@ def _drop(opened: Connection, thread_id: str, turn_id: str) -> int:
 
 
 def _clear(opened: Connection, thread_id: str, now: str) -> int:
-    """Remove what was said in a thread, and what it knows of that."""
+    """Delete the messages of a thread, and the state derived from them."""
     gone = 0
     for table in (tables.thread_artifacts, tables.thread_messages):
         gone = opened.execute(delete(table).where(table.c.thread_id == thread_id)).rowcount
@@ -415,7 +415,7 @@ def _message_from(row: RowMapping) -> StoredMessage:
 
 
 def _packed(value: Json) -> str:
-    """JSON in ASCII: NUL and half surrogates are written out, and every database keeps it."""
+    """Return JSON in ASCII with escaped NUL and surrogates, which every database stores."""
     return json.dumps(value, separators=(",", ":"))
 
 

@@ -1,4 +1,4 @@
-"""Which tool has which embedded text, in plain SQL: catalogs have tools by the hundred thousand."""
+"""Which tools have which embedded texts, in plain SQL: catalogs may have 100,000s of tools."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -16,7 +16,7 @@ from toolgate.store.repositories.tool_texts import (
 __all__ = ["SqlToolTexts"]
 
 _TOUCHED_AFTER_S = 3_600.0
-"""Seconds after which a model's last use is written again; chosen."""
+"""Seconds after which a model's time of last use is written again (chosen)."""
 
 _OF_SERVER = "project_id = ? AND server = ?"
 
@@ -84,7 +84,7 @@ class SqlToolTexts(DriverSql):
         return await self._store.reading(work)
 
     async def linked(self, hashes: Collection[bytes]) -> set[bytes]:
-        """Those of the texts that a tool of any project uses."""
+        """Return the texts that a tool of any project uses."""
 
         def work(driver: Any) -> set[bytes]:
             linked: set[bytes] = set()

@@ -1,4 +1,4 @@
-"""The usage log in SQL: searches, and what became of the tools that they showed."""
+"""The usage log in SQL: searches, and the uses of the tools that they returned."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from toolgate.store.sql import row_mapping
 __all__ = ["SqlUsage", "is_orphan"]
 
 _PORTION = 500
-"""Searches whose uses are read at once; well below the 32,766 values that SQLite allows."""
+"""Searches whose uses are read at once; well below SQLite's limit of 32,766 values."""
 
 
 class SqlUsage:
@@ -58,7 +58,7 @@ def _select(connection: Connection, query: UsageFilter) -> list[UsageEntry]:
     if query.caller_id is not None:
         statement = statement.where(searches.c.caller_id == escape_text(query.caller_id))
     if query.with_uses:
-        # By the time of the last use: an old search may have been used a moment ago.
+        # By time of last use: an old search may have been used a moment ago.
         last = (
             select(uses.c.search_id, func.max(uses.c.at).label("at"))
             .where(uses.c.project_id == escape_text(query.project_id))
@@ -87,7 +87,7 @@ def _select(connection: Connection, query: UsageFilter) -> list[UsageEntry]:
 
 
 def is_orphan(before: str) -> ColumnElement[bool]:
-    """Uses from before a moment whose search is gone."""
+    """Return the condition for uses before a time whose search was deleted."""
     searches, uses = tables.usage_searches, tables.usage_uses
     there = exists(select(searches.c.search_id).where(searches.c.search_id == uses.c.search_id))
     return (uses.c.at < before) & ~there

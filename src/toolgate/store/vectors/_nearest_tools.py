@@ -1,8 +1,8 @@
-"""The SQL function `nearest_mcp_tools`: how other programs search tools in the database.
+"""The SQL function `nearest_mcp_tools`, for other programs that search tools in the database.
 
-Source document 003 orders the rows of `mcp_tool_embeddings` by distance. That compares every row,
-since each HNSW index covers the vectors of one model. The function names the model as a constant,
-so that its index serves the query.
+Source document 003 sorts the rows of `mcp_tool_embeddings` by distance. That compares every row,
+since each HNSW index covers the vectors of one model. The function names the model as a
+constant, so that the query can use its index.
 """
 
 from typing import Any, Final
@@ -10,8 +10,8 @@ from typing import Any, Final
 __all__ = ["make_nearest_tools"]
 
 _SCANS_ON: Final = (0, 8)
-"""Version of pgvector that looks on in the index where a filter left out too many.
-https://github.com/pgvector/pgvector#iterative-index-scans"""
+"""First version of pgvector with iterative index scans, which go on if a filter excluded too
+much. https://github.com/pgvector/pgvector#iterative-index-scans"""
 
 _HEAD: Final = """
 CREATE OR REPLACE FUNCTION nearest_mcp_tools(
@@ -48,11 +48,11 @@ END
 
 
 def make_nearest_tools(driver: Any, version: tuple[int, ...]) -> None:
-    """Make the function, unless it is there as it is now.
+    """Create the function, unless its current version exists.
 
     Args:
-        driver: A connection for which the names of pgvector are known.
-        version: Of pgvector.
+        driver: A connection that has pgvector's schema in its search path.
+        version: Version of pgvector.
     """
     body = _BODY.replace("SCANS_ON", "true" if version >= _SCANS_ON else "false")
     row = driver.execute(

@@ -1,7 +1,7 @@
-"""What external vector databases share: a client, used in threads, and exact comparison.
+"""Base of external vector databases: a client used in threads, and exact comparison.
 
 Their clients block, and those of a local file may not be used by two threads at once. Candidates
-come with their vectors and are compared here, so that scores are those of every other store.
+are returned with their vectors and compared here, so that scores equal those of other stores.
 """
 
 import logging
@@ -31,22 +31,22 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _KEYS_AT_ONCE = 10_000
-"""Keys of one request; chosen."""
+"""Keys in a request (chosen)."""
 
 
 class RemoteVectors:
-    """What a module completes with the requests of its client, each in a thread."""
+    """Base class; subclasses add the requests of their client, each of which runs in a thread."""
 
     notice = ""
 
     def __init__(self, name: str, prefix: str, connect: Callable[[], Any], *, alone: bool) -> None:
-        """Make one.
+        """Create the store; `connect` is called on first use.
 
         Args:
             name: The file name of the implementation, for messages.
-            prefix: Before the ids of collections.
-            connect: Makes the client; blocks.
-            alone: Whether one thread at a time may use it.
+            prefix: Prefix of collection ids.
+            connect: Creates the client; blocks.
+            alone: Whether only one thread at a time may use it.
         """
         self._name = name
         self._prefix = prefix
@@ -55,7 +55,7 @@ class RemoteVectors:
         self._connecting = Lock()
         self._using: AbstractContextManager[object] = Lock() if alone else nullcontext()
         self._existing: set[str] = set()
-        """Collections that exist."""
+        """Collections known to exist."""
 
     async def put(
         self,
@@ -69,7 +69,7 @@ class RemoteVectors:
         checked(collection, rows, len(keys))
         if any(len(key) != KEY_BYTES for key in keys):
             raise ValueError(f"Keys that are not {KEY_BYTES} bytes long.")
-        # Of length 1, a product is a cosine. `half` rows are that already, and come back as put.
+        # With length 1, a dot product is a cosine. `half` rows have it already, and stay unchanged.
         is_cosine = collection.metric == "cosine" and collection.precision == "single"
         stored = unit(rows) if is_cosine else rows.astype(np.float32)
 
@@ -86,7 +86,7 @@ class RemoteVectors:
     async def load(
         self, collection: VectorCollection, keys: Sequence[bytes], receive: ReceiveRows
     ) -> None:
-        """Hand over the vectors of these keys, as far as they exist."""
+        """Pass the existing vectors of these keys to `receive`."""
         row_type = np.float16 if collection.precision == "half" else np.float32
 
         def work(client: Any) -> None:
@@ -103,7 +103,7 @@ class RemoteVectors:
     async def contains(
         self, collection: VectorCollection, keys: Sequence[bytes]
     ) -> NDArray[np.bool_]:
-        """Which of these keys have a vector; does not look at the vectors themselves."""
+        """Return which of these keys have a vector, without reading the vectors."""
         existing = np.zeros(len(keys), np.bool_)
 
         def work(client: Any) -> None:
@@ -125,7 +125,7 @@ class RemoteVectors:
         keys: Sequence[bytes] | None = None,
         groups: Collection[str] | None = None,
     ) -> list[VectorMatch]:
-        """The nearest vectors, best first."""
+        """Return the nearest vectors, best first."""
         best = TopMatches(collection, query, limit)
         [searched] = unit(query[np.newaxis]) if collection.metric == "cosine" else [query]
         parts = [None] if keys is None else list(portions(keys, _KEYS_AT_ONCE))
@@ -139,7 +139,7 @@ class RemoteVectors:
         return best.matches()
 
     async def keys(self, collection: VectorCollection) -> AsyncIterator[list[bytes]]:
-        """All keys, some thousands at a time."""
+        """Yield all keys, some thousands at a time."""
         pages: list[list[bytes]] = []
         await self._in_existing(
             collection, lambda client: pages.extend(self.key_pages(client, collection))
@@ -154,7 +154,7 @@ class RemoteVectors:
         keys: Collection[bytes] = (),
         groups: Collection[str] = (),
     ) -> None:
-        """Remove the vectors of these keys and of these groups."""
+        """Delete the vectors of these keys and groups."""
 
         def work(client: Any) -> None:
             for part in portions(list(keys), _KEYS_AT_ONCE):
@@ -165,7 +165,7 @@ class RemoteVectors:
         await self._in_existing(collection, work)
 
     async def drop(self, collection: VectorCollection) -> None:
-        """Remove a collection."""
+        """Delete a collection."""
 
         def work(client: Any) -> None:
             self.delete_collection(client, collection)
@@ -174,29 +174,29 @@ class RemoteVectors:
         await self._in_existing(collection, work)
 
     async def count(self, collection: VectorCollection) -> int:
-        """How many vectors a collection has."""
+        """Return the number of vectors in a collection."""
         count = await self._in_existing(collection, lambda client: self.size(client, collection))
         return count or 0
 
     async def optimize(self, collection: VectorCollection) -> None:
-        """Prepare for `nearest` after many were put, such as building an index; may be slow."""
+        """Prepare for `nearest` after many inserts, such as by building an index; may be slow."""
 
     async def aclose(self) -> None:
-        """Close what is open; it may be used again afterwards."""
+        """Close open resources; the store may be used again afterwards."""
         await to_thread.run_sync(self._disconnect)
 
-    # For the databases. `rows` are float32; a group is empty where there is none.
+    # For subclasses. `rows` are float32; a group is empty if there is none.
 
     def name_of(self, collection: VectorCollection) -> str:
-        """What a collection is called there."""
+        """Return the name of a collection in the database."""
         return f"{self._prefix}{collection.collection_id}"
 
     def is_existing(self, client: Any, collection: VectorCollection) -> bool:
-        """Whether a collection exists; it can be searched then."""
+        """Whether a collection exists; if so, it can be searched afterwards."""
         raise NotImplementedError
 
     def create(self, client: Any, collection: VectorCollection) -> None:
-        """Make a collection."""
+        """Create a collection."""
         raise NotImplementedError
 
     def upsert(
@@ -207,19 +207,19 @@ class RemoteVectors:
         rows: Rows,
         groups: Sequence[str],
     ) -> None:
-        """Write vectors over what is there."""
+        """Insert or replace vectors."""
         raise NotImplementedError
 
     def fetch(
         self, client: Any, collection: VectorCollection, keys: Sequence[bytes]
     ) -> tuple[list[bytes], Rows]:
-        """Keys and vectors, of those that exist."""
+        """Return the keys that exist, with their vectors."""
         raise NotImplementedError
 
     def existing_keys(
         self, client: Any, collection: VectorCollection, keys: Sequence[bytes]
     ) -> list[bytes]:
-        """Those of these keys that exist."""
+        """Return the keys that exist."""
         raise NotImplementedError
 
     def search(
@@ -231,11 +231,11 @@ class RemoteVectors:
         keys: Sequence[bytes] | None,
         groups: Collection[str] | None,
     ) -> tuple[list[bytes], Rows]:
-        """Keys and vectors of the nearest."""
+        """Return keys and vectors of the nearest vectors."""
         raise NotImplementedError
 
     def key_pages(self, client: Any, collection: VectorCollection) -> Iterator[list[bytes]]:
-        """All keys, a page at a time."""
+        """Yield all keys, a page at a time."""
         raise NotImplementedError
 
     def delete(
@@ -245,15 +245,15 @@ class RemoteVectors:
         keys: Sequence[bytes] | None,
         groups: Sequence[str] | None,
     ) -> None:
-        """Remove the vectors of these keys, or of these groups."""
+        """Delete the vectors of these keys, or of these groups."""
         raise NotImplementedError
 
     def delete_collection(self, client: Any, collection: VectorCollection) -> None:
-        """Remove a collection."""
+        """Delete a collection."""
         raise NotImplementedError
 
     def size(self, client: Any, collection: VectorCollection) -> int:
-        """How many vectors a collection has."""
+        """Return the number of vectors in a collection."""
         raise NotImplementedError
 
     # Helpers
@@ -261,13 +261,13 @@ class RemoteVectors:
     async def _in_existing(
         self, collection: VectorCollection, work: Callable[[Any], T]
     ) -> T | None:
-        """Do something with the client, if the collection exists."""
+        """Call a function with the client, if the collection exists."""
         return await self._in_thread(
             lambda client: work(client) if self._exists(client, collection) else None
         )
 
     async def _in_thread(self, work: Callable[[Any], T]) -> T:
-        """Do something with the client. Cancelling does not wait for it.
+        """Call a function with the client. Cancelling does not wait for it.
 
         Raises:
             StoreError: The database does not answer, or refuses.
@@ -315,11 +315,11 @@ class RemoteVectors:
 
 
 def is_numbered(key: bytes) -> bool:
-    """Whether a key is a number below 2**63, as those of passages are."""
+    """Whether a key is a number below 2**63, like those of passages."""
     return not any(key[: KEY_BYTES // 2]) and key[KEY_BYTES // 2] < 0x80
 
 
 def portions(values: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    """Values, some at a time."""
+    """Yield slices of at most `size` values."""
     for at in range(0, len(values), size):
         yield values[at : at + size]

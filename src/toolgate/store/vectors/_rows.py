@@ -1,4 +1,4 @@
-"""Turns vectors into stored bytes and back, and compares them exactly."""
+"""Converts vectors to stored bytes and back, and compares them exactly."""
 
 from collections.abc import Sequence
 
@@ -10,8 +10,8 @@ from toolgate.store.vectors.base import KEY_BYTES, Metric, Rows, VectorCollectio
 __all__ = ["TopMatches", "checked", "measured", "packed", "row_bytes", "unit", "unpacked"]
 
 _NORM_MOST = 1.02
-"""Square of the length of a `half` row at most; a longer one was damaged. Rows of embedders have
-length 1, means of them less, and float16 rounds."""
+"""Largest squared length of a `half` row; a longer one is damaged. Embedders return rows of
+length 1, means of them are shorter, and float16 rounds."""
 
 
 def _stored_type(collection: VectorCollection) -> str:
@@ -19,12 +19,12 @@ def _stored_type(collection: VectorCollection) -> str:
 
 
 def row_bytes(collection: VectorCollection) -> int:
-    """Length of a stored vector."""
+    """Return the length of a stored vector in bytes."""
     return np.dtype(_stored_type(collection)).itemsize * collection.dim
 
 
 def checked(collection: VectorCollection, rows: Rows, count: int) -> Rows:
-    """The vectors, if there are as many as there should be and all are usable.
+    """Return the vectors if their number, shape and values are valid.
 
     Raises:
         ValueError: They are not.
@@ -37,14 +37,14 @@ def checked(collection: VectorCollection, rows: Rows, count: int) -> Rows:
 
 
 def unit(rows: Rows) -> NDArray[np.float32]:
-    """Rows of length 1; those of length 0 stay what they are."""
+    """Return the rows scaled to length 1; rows of zeros stay unchanged."""
     wide = rows.astype(np.float32)
     lengths = np.linalg.norm(wide, axis=1, keepdims=True)
     return np.divide(wide, lengths, out=np.zeros_like(wide), where=lengths > 0)
 
 
 def packed(collection: VectorCollection, rows: Rows) -> list[bytes]:
-    """Each row as bytes, little-endian."""
+    """Return each row as bytes, little-endian."""
     raw = np.ascontiguousarray(rows, _stored_type(collection)).tobytes()
     size = row_bytes(collection)
     return [raw[at : at + size] for at in range(0, len(raw), size)]
@@ -53,7 +53,7 @@ def packed(collection: VectorCollection, rows: Rows) -> list[bytes]:
 def unpacked(
     collection: VectorCollection, blobs: Sequence[bytes]
 ) -> tuple[NDArray[np.int64], Rows]:
-    """Rows of those blobs that are sound, with their positions."""
+    """Return the rows of undamaged blobs, with their positions."""
     size = row_bytes(collection)
     positions = np.arange(len(blobs), dtype=np.int64)
     if any(len(blob) != size for blob in blobs):
@@ -65,7 +65,7 @@ def unpacked(
 
 
 def _sound(collection: VectorCollection, rows: Rows) -> NDArray[np.bool_]:
-    """Which rows `put` can have written."""
+    """Return which rows are undamaged, that is, `put` can have written them."""
     if collection.precision == "single":
         return np.asarray(np.isfinite(rows).all(axis=1))
     wide = rows.astype(np.float32)
@@ -75,7 +75,7 @@ def _sound(collection: VectorCollection, rows: Rows) -> NDArray[np.bool_]:
 
 
 def measured(metric: Metric, rows: Rows, query: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Scores of rows, as in `VectorMatch`."""
+    """Return the scores of rows; see `VectorMatch`."""
     wide = rows.astype(np.float32, copy=False)
     match metric:
         case "dot":
@@ -90,13 +90,13 @@ def measured(metric: Metric, rows: Rows, query: NDArray[np.float32]) -> NDArray[
 
 
 class TopMatches:
-    """The nearest of vectors that come piece by piece."""
+    """Collects the nearest of vectors that arrive in batches."""
 
     def __init__(self, collection: VectorCollection, query: Rows, limit: int) -> None:
         """Compare with `query`.
 
         Raises:
-            ValueError: It does not fit the collection.
+            ValueError: Its dimension is not that of the collection.
         """
         [self._query] = checked(collection, np.asarray(query, np.float32)[np.newaxis], 1)
         self._metric: Metric = collection.metric
@@ -106,19 +106,19 @@ class TopMatches:
         self._keys = np.zeros(0, f"V{KEY_BYTES}")
 
     def consider(self, keys: Sequence[bytes], rows: Rows) -> None:
-        """Take further vectors into account."""
+        """Add a batch of vectors."""
         scores = measured(self._metric, rows, self._query)
         self._scores = np.concatenate([self._scores, scores])
         self._keys = np.concatenate([self._keys, np.array(keys, f"V{KEY_BYTES}")])
         if len(self._scores) > self._limit:
             nearness = self._sign * self._scores
             top = np.argpartition(-nearness, self._limit - 1)
-            # All that are equal to the last one stay, since their keys decide.
+            # All with the same score as the last one stay, since their keys decide.
             mask = nearness >= nearness[top[self._limit - 1]]
             self._scores, self._keys = self._scores[mask], self._keys[mask]
 
     def matches(self) -> list[VectorMatch]:
-        """Best first; equal ones in the order of their keys."""
+        """Return the matches, best first; equal scores in the order of their keys."""
         pairs = zip(self._scores.tolist(), self._keys.tolist(), strict=True)
         ordered = sorted(pairs, key=lambda pair: (-self._sign * pair[0], pair[1]))
         return [VectorMatch(key=bytes(key), score=score) for score, key in ordered[: self._limit]]

@@ -1,9 +1,9 @@
-"""What the SQL vector stores share: vectors as bytes in the table `vectors`, in plain SQL.
+"""Base of the SQL vector stores: vectors as bytes in the table `vectors`, in plain SQL.
 
-Rows go in and out by the ten thousand, so SQLAlchemy's preparation of each is left out. A view in
-the form that other programs may expect, `mcp_tool_embeddings`, is made here and not by a migration,
-since what it shows depends on the database: a migration that changes these tables drops it first,
-and the next start makes it again.
+Rows are read and written by the ten thousand, so SQLAlchemy's preparation of each is skipped.
+The view `mcp_tool_embeddings`, which other programs may expect, is created here and not by a
+migration, since its contents depend on the database: a migration that changes these tables drops
+it first, and the next start creates it again.
 """
 
 from collections.abc import AsyncIterator, Collection, Iterator, Sequence
@@ -25,10 +25,10 @@ from toolgate.store.vectors.base import (
 __all__ = ["CHUNK", "VIEW", "VIEW_SQL", "SqlVectors"]
 
 CHUNK = 4_096
-"""Rows that are read together; chosen."""
+"""Rows that are read at a time (chosen)."""
 
 _PORTION = 10_000
-"""Rows that one transaction removes, and keys of a page; chosen."""
+"""Rows that one transaction deletes, and keys in a page (chosen)."""
 
 VIEW = "mcp_tool_embeddings"
 
@@ -44,13 +44,13 @@ JOIN vector_models m ON m.collection_id = v.collection_id{join}
 
 
 class SqlVectors:
-    """What a database module completes with its ways to read and write many rows."""
+    """Base class; subclasses add their ways to read and write many rows."""
 
     notice = ""
     mark = "?"
     """The driver's placeholder for a value."""
     values_at_once = 500
-    """Values of one statement; SQLite allows 32,766 (https://www.sqlite.org/limits.html)."""
+    """Values in a statement; SQLite allows 32,766 (https://www.sqlite.org/limits.html)."""
 
     def __init__(self, store: SqlAccess) -> None:
         self.store = store
@@ -78,7 +78,7 @@ class SqlVectors:
     async def load(
         self, collection: VectorCollection, keys: Sequence[bytes], receive: ReceiveRows
     ) -> None:
-        """Hand over the vectors of these keys, as far as they exist."""
+        """Pass the existing vectors of these keys to `receive`."""
 
         def work(driver: Any) -> None:
             for positions, rows in self._rows_of(driver, collection, keys):
@@ -90,7 +90,7 @@ class SqlVectors:
     async def contains(
         self, collection: VectorCollection, keys: Sequence[bytes]
     ) -> NDArray[np.bool_]:
-        """Which of these keys have a vector; does not look at the vectors themselves."""
+        """Return which of these keys have a vector, without reading the vectors."""
 
         def work(driver: Any) -> NDArray[np.bool_]:
             statement = "SELECT key FROM vectors WHERE collection_id = ?"
@@ -120,7 +120,7 @@ class SqlVectors:
         keys: Sequence[bytes] | None = None,
         groups: Collection[str] | None = None,
     ) -> list[VectorMatch]:
-        """The nearest vectors, best first."""
+        """Return the nearest vectors, best first."""
         best = TopMatches(collection, query, limit)
 
         def work(driver: Any) -> list[VectorMatch]:
@@ -136,7 +136,7 @@ class SqlVectors:
         return await self.store.reading(work)
 
     async def keys(self, collection: VectorCollection) -> AsyncIterator[list[bytes]]:
-        """All keys, some thousands at a time."""
+        """Yield all keys, some thousands at a time."""
         last = b""
         while True:
             page = await self.store.reading(
@@ -159,7 +159,7 @@ class SqlVectors:
         keys: Collection[bytes] = (),
         groups: Collection[str] = (),
     ) -> None:
-        """Remove the vectors of these keys and of these groups."""
+        """Delete the vectors of these keys and groups."""
 
         def work(driver: Any) -> None:
             for column, doomed in (("key", list(keys)), ("group_id", list(groups))):
@@ -174,7 +174,7 @@ class SqlVectors:
         await self.store.writing(work)
 
     async def drop(self, collection: VectorCollection) -> None:
-        """Remove a collection."""
+        """Delete a collection."""
         statement = (
             "DELETE FROM vectors WHERE collection_id = ? AND key IN"
             " (SELECT key FROM vectors WHERE collection_id = ? LIMIT ?)"
@@ -184,37 +184,37 @@ class SqlVectors:
             pass
 
     async def count(self, collection: VectorCollection) -> int:
-        """How many vectors a collection has."""
+        """Return the number of vectors in a collection."""
         return await self.store.reading(lambda driver: self._count(driver, collection))
 
     async def optimize(self, collection: VectorCollection) -> None:
-        """Prepare for `nearest` after many were put, such as building an index; may be slow."""
+        """Prepare for `nearest` after many inserts, such as by building an index; may be slow."""
         del collection
         await self.prepare()
 
     async def aclose(self) -> None:
-        """Close what is open; it may be used again afterwards."""
+        """Close open resources; the store may be used again afterwards."""
 
-    # For the databases
+    # For subclasses
 
     async def prepare(self) -> None:
-        """Make what the migrations leave to us, once."""
+        """Create what migrations do not create, once."""
         raise NotImplementedError
 
     def among(self, column: str, values: Sequence[Any]) -> tuple[str, Sequence[Any]]:
-        """A condition that a column has one of these values, and the values of its placeholders."""
+        """Return a condition that a column has one of these values, and its parameters."""
         return f"{column} IN ({', '.join('?' * len(values))})", values
 
     def scan(
         self, driver: Any, collection: VectorCollection
     ) -> Iterator[tuple[Sequence[bytes], Sequence[bytes]]]:
-        """Keys and stored vectors of a whole collection, piece by piece."""
+        """Yield keys and stored vectors of a whole collection in batches."""
         raise NotImplementedError
 
     def compared(
         self, driver: Any, collection: VectorCollection, groups: Collection[str] | None
     ) -> Iterator[tuple[Sequence[bytes], Rows]]:
-        """Keys and sound vectors of a collection, or of some of its groups, piece by piece."""
+        """Yield keys and undamaged vectors of a collection, or of some groups, in batches."""
         if groups is None:
             pieces = self.scan(driver, collection)
         else:
@@ -232,17 +232,17 @@ class SqlVectors:
         groups: Sequence[str | None],
         rows: Rows,
     ) -> int:
-        """Write vectors that are new or different; gives how many."""
+        """Write new and changed vectors. Returns how many."""
         raise NotImplementedError
 
     def run(self, driver: Any, statement: str, values: Sequence[object] = ()) -> int:
-        """Run a statement; gives how many rows it met."""
+        """Run a statement. Returns the number of affected rows."""
         return driver.execute(statement.replace("?", self.mark), tuple(values)).rowcount
 
     def rows(
         self, driver: Any, statement: str, values: Sequence[object] = ()
     ) -> list[tuple[Any, ...]]:
-        """Rows of a query."""
+        """Return the rows of a query."""
         return driver.execute(statement.replace("?", self.mark), tuple(values)).fetchall()
 
     # Helpers
@@ -258,13 +258,13 @@ class SqlVectors:
     def _is_large_part(
         self, driver: Any, collection: VectorCollection, keys: Sequence[bytes]
     ) -> bool:
-        """Whether reading all of a collection costs less than asking for each of these keys."""
+        """Whether reading a whole collection is faster than looking up these keys."""
         return len(keys) > CHUNK and 4 * len(keys) > self._count(driver, collection)
 
     def _look_up(
         self, driver: Any, collection: VectorCollection, column: str, wanted: Sequence[Any]
     ) -> Iterator[tuple[Sequence[bytes], Sequence[bytes]]]:
-        """Keys and stored vectors of the rows that have one of these values."""
+        """Yield keys and stored vectors of the rows that have one of these values."""
         for part in self._parts(wanted):
             condition, values = self.among(column, part)
             rows = self.rows(
@@ -277,7 +277,7 @@ class SqlVectors:
     def _rows_of(
         self, driver: Any, collection: VectorCollection, keys: Sequence[bytes]
     ) -> Iterator[tuple[NDArray[np.int64], Rows]]:
-        """Sound vectors of these keys, with the positions of their keys."""
+        """Yield the undamaged vectors of these keys, with the positions of their keys."""
         if self._is_large_part(driver, collection, keys):
             pieces = self.scan(driver, collection)
         else:

@@ -1,8 +1,8 @@
 """The contract of vector stores. Knows nothing of tools, documents, models or search.
 
 A vector has a key within its collection. All vectors of a collection come from one model and are
-compared by one metric, so what belongs to another model or metric gets a collection of its own. A
-vector may belong to a group, such as the document that a passage is of.
+compared by one metric, so other models and metrics need collections of their own. A vector may
+belong to a group, such as the document of a passage.
 """
 
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
@@ -25,23 +25,23 @@ __all__ = [
 ]
 
 KEY_BYTES = 16
-"""Length of a key."""
+"""Length of a key in bytes."""
 
 Metric: TypeAlias = Literal["cosine", "euclidean", "dot"]
 """How two vectors are compared."""
 
 METRICS: tuple[Metric, ...] = ("cosine", "euclidean", "dot")
-"""All of them."""
+"""All metrics."""
 
 Precision: TypeAlias = Literal["half", "single"]
-"""`half`: float16, for vectors that are no longer than 1. `single`: float32."""
+"""`half`: float16, for vectors of length 1 at most. `single`: float32."""
 
 Rows: TypeAlias = NDArray[np.floating[Any]]
 """Vectors, one in each row."""
 
 ReceiveRows: TypeAlias = Callable[[NDArray[np.int64], Rows], None]
-"""Takes vectors that were read: positions among the keys asked for, and their rows. Called in
-another thread, some thousands at a time."""
+"""Receives loaded vectors: positions in the requested keys, and their rows. Called in another
+thread, with some thousands at a time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,17 +52,17 @@ class VectorCollection:
     """1 to 64 letters and digits, unique everywhere."""
 
     dim: int
-    """Numbers of a vector; 1 to 65,535."""
+    """Dimension of its vectors; 1 to 65,535."""
 
     metric: Metric = "cosine"
     """How they are compared."""
 
     precision: Precision = "single"
-    """How exactly they are stored."""
+    """Precision of the stored vectors."""
 
     version: int | None = None
-    """Grows with each change that others make, so that a store may keep the vectors in memory while
-    it stays the same; None: it is not known."""
+    """Grows with each change by other processes, so that a store may cache the vectors until it
+    changes; None: unknown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,26 +79,28 @@ class VectorMatch:
 
 @runtime_checkable
 class VectorStore(Protocol):
-    """Stores vectors and finds near ones.
+    """Stores vectors and finds the nearest ones.
 
     Duties, checked by `toolgate.testing.contracts.vectors` on every implementation:
 
-    * `put` replaces what a key had before; what was put is found by the next `nearest`.
-    * `half` vectors are read as they were put, to the bit. `single` vectors compared by `cosine`
-      may come back with length 1.
-    * Collections never see each other's vectors. One that nobody has filled is empty, no error.
-    * Vectors of another dimension than their collection's, or not finite, are a `ValueError`.
-    * A stored row that is damaged is as if it did not exist, and putting it again repairs it.
-    * Filters come before ranking: `keys` and `groups` never cost a match that they allow.
-    * Scores are exact, and equal ones are in the order of their keys. A vector of zeros has the
-      cosine 0 with all.
-    * Tasks, threads and processes may use it at once; methods never block the event loop.
-    * A failure raises `StoreError`, and the store is asked again next time.
+    * `put` replaces the previous vector of a key; the next `nearest` finds what was stored.
+    * `half` vectors are returned exactly as they were stored. `single` vectors compared by
+        `cosine` may be returned with length 1.
+    * Collections are isolated from each other. A collection that was never filled is empty, not
+        an error.
+    * Vectors of another dimension than their collection's, or with non-finite values, are a
+        `ValueError`.
+    * A damaged row counts as missing, and storing it again repairs it.
+    * Filters apply before ranking: `keys` and `groups` never lose a match that they allow.
+    * Scores are exact, and matches with equal scores are sorted by key. A vector of zeros has
+        the cosine 0 with all others.
+    * Tasks, threads and processes may use it concurrently; methods never block the event loop.
+    * A failure raises `StoreError`; the next call tries again.
     """
 
     @property
     def notice(self) -> str:
-        """What a person should know, such as a missing extension; may be empty."""
+        """A message for the operator, such as about a missing extension; may be empty."""
         ...
 
     async def put(
@@ -112,26 +114,26 @@ class VectorStore(Protocol):
         """Store vectors.
 
         Args:
-            collection: Where they belong.
+            collection: Their collection.
             keys: One for each row, all different, `KEY_BYTES` long.
             rows: Shape (len(keys), dim), finite.
-            groups: One for each row, letters and digits; None: they have none.
+            groups: One for each row, letters and digits; None: no groups.
 
         Returns:
-            How many were written; a store may leave out those that it has already.
+            The number of written vectors; a store may skip unchanged ones.
         """
         ...
 
     async def load(
         self, collection: VectorCollection, keys: Sequence[bytes], receive: ReceiveRows
     ) -> None:
-        """Hand over the vectors of these keys, as far as they exist."""
+        """Pass the existing vectors of these keys to `receive`."""
         ...
 
     async def contains(
         self, collection: VectorCollection, keys: Sequence[bytes]
     ) -> NDArray[np.bool_]:
-        """Which of these keys have a vector; does not look at the vectors themselves."""
+        """Return which of these keys have a vector, without reading the vectors."""
         ...
 
     async def nearest(
@@ -143,20 +145,20 @@ class VectorStore(Protocol):
         keys: Sequence[bytes] | None = None,
         groups: Collection[str] | None = None,
     ) -> list[VectorMatch]:
-        """The nearest vectors, best first.
+        """Return the nearest vectors, best first.
 
         Args:
-            collection: Where to look.
+            collection: The collection to search.
             query: Shape (dim,).
-            limit: How many, 1 to 10,000.
-            keys: Only among these; None: among all. Without a filter, a store may find less than
-                the very best.
+            limit: Largest number of matches, 1 to 10,000.
+            keys: Only among these; None: among all. Without a filter, a store may miss some of
+                the very nearest.
             groups: Only among the vectors of these groups; None: among all.
         """
         ...
 
     def keys(self, collection: VectorCollection) -> AsyncIterator[list[bytes]]:
-        """All keys, some thousands at a time."""
+        """Yield all keys, some thousands at a time."""
         ...
 
     async def remove(
@@ -166,21 +168,21 @@ class VectorStore(Protocol):
         keys: Collection[bytes] = (),
         groups: Collection[str] = (),
     ) -> None:
-        """Remove the vectors of these keys and of these groups."""
+        """Delete the vectors of these keys and groups."""
         ...
 
     async def drop(self, collection: VectorCollection) -> None:
-        """Remove a collection."""
+        """Delete a collection."""
         ...
 
     async def count(self, collection: VectorCollection) -> int:
-        """How many vectors a collection has."""
+        """Return the number of vectors in a collection."""
         ...
 
     async def optimize(self, collection: VectorCollection) -> None:
-        """Prepare for `nearest` after many were put, such as building an index; may be slow."""
+        """Prepare for `nearest` after many inserts, such as by building an index; may be slow."""
         ...
 
     async def aclose(self) -> None:
-        """Close what is open; it may be used again afterwards."""
+        """Close open resources; the store may be used again afterwards."""
         ...

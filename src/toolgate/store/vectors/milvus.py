@@ -1,4 +1,4 @@
-"""Vectors in Milvus: a local file (Milvus Lite) or a cluster. The same client speaks to both."""
+"""Vectors in Milvus: a local file (Milvus Lite) or a cluster, with the same client."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,69 +15,69 @@ from toolgate.store.vectors.base import KEY_BYTES, Rows, VectorCollection, Vecto
 __all__ = ["MilvusVectors", "Options", "build"]
 
 _AT_ONCE = 1_000
-"""Vectors of one request; chosen."""
+"""Vectors in a request (chosen)."""
 _PAGE = 10_000
-"""Keys of one request; Milvus gives 16,384 at most
+"""Keys in a request; Milvus returns at most 16,384
 (https://milvus.io/docs/limitations.md#Input-and-Output-per-RPC)."""
 _STRONG = "Strong"
-"""What is written is found at once, also by other gateways."""
+"""Written vectors are found at once, also by other gateways."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Where Milvus is, and how it searches."""
+    """Connection to Milvus, and how it searches."""
 
     uri: str = ""
-    """`http://HOST:19530` of a cluster, or a path of this machine that ends in `.db`; empty:
+    """`http://HOST:19530` of a cluster, or a local path that ends in `.db`; empty:
     `documents-milvus.db` in the data folder."""
 
     token: str = field(default="", repr=False)
     """`USER:PASSWORD`, or an API key; write it as `${env:NAME}`."""
 
     index: str = "auto"
-    """Kind of index, such as `HNSW`; `auto`: `FLAT` on this machine, `HNSW` in a cluster."""
+    """Kind of index, such as `HNSW`; `auto`: `FLAT` for a local file, `HNSW` in a cluster."""
 
     index_params: Mapping[str, int] = field(default_factory=dict[str, int])
     """Its parameters, such as `{ M = 16, efConstruction = 64 }`."""
 
     prefix: str = "toolgate_"
-    """Before the names of collections; gateways with different stores that share a cluster need
+    """Prefix of collection names; gateways with different stores that share a cluster need
     different ones."""
 
 
 def build(options: Options, *, data_dir: Path) -> "MilvusVectors":
-    """The way there; nothing is opened yet."""
+    """Create the store; opens nothing yet."""
     return MilvusVectors(options, data_dir)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Layout:
-    """How the fields of a collection are called, and what its keys are there."""
+    """Field names of a collection, and the format of its keys."""
 
     key: str
     group: str
     is_number: bool
 
     def literal(self, key: bytes) -> str:
-        """A key in an expression."""
+        """Return a key for an expression."""
         return str(int.from_bytes(key)) if self.is_number else f'"{key.hex()}"'
 
     def stored(self, key: bytes) -> int | str:
-        """A key as a value."""
+        """Return a key as a field value."""
         return int.from_bytes(key) if self.is_number else key.hex()
 
     def read(self, value: int | str) -> bytes:
-        """A key that Milvus gives."""
+        """Return the key of a field value."""
         return value.to_bytes(KEY_BYTES) if isinstance(value, int) else bytes.fromhex(value)
 
 
 _LAYOUT = _Layout(key="key", group="group_id", is_number=False)
 _FIRST_LAYOUT = _Layout(key="passage", group="document", is_number=True)
-"""Of collections that were made when documents alone could be in Milvus."""
+"""Layout of collections from the time when Milvus could store only documents."""
 
 
 class MilvusVectors(RemoteVectors):
-    """A collection of Milvus for each collection."""
+    """Uses a Milvus collection for each collection."""
 
     def __init__(self, options: Options, data_dir: Path) -> None:
         uri = options.uri or str(data_dir / "documents-milvus.db")
@@ -94,11 +94,11 @@ class MilvusVectors(RemoteVectors):
         super().__init__("milvus", options.prefix, connect, alone=not self._is_remote)
 
     async def optimize(self, collection: VectorCollection) -> None:
-        """Have what was written indexed."""
+        """Index what was written."""
         await self._in_existing(collection, lambda client: client.flush(self.name_of(collection)))
 
     def is_existing(self, client: Any, collection: VectorCollection) -> bool:
-        """Whether a collection exists; it is loaded then."""
+        """Whether a collection exists; if so, it is loaded."""
         name = self.name_of(collection)
         if not client.has_collection(name):
             return False
@@ -109,7 +109,7 @@ class MilvusVectors(RemoteVectors):
         return True
 
     def create(self, client: Any, collection: VectorCollection) -> None:
-        """Make a collection."""
+        """Create a collection."""
         schema = client.create_schema(auto_id=False, enable_dynamic_field=False)
         schema.add_field(_LAYOUT.key, DataType.VARCHAR, is_primary=True, max_length=2 * KEY_BYTES)
         schema.add_field(_LAYOUT.group, DataType.VARCHAR, max_length=64)
@@ -141,7 +141,7 @@ class MilvusVectors(RemoteVectors):
         rows: Rows,
         groups: Sequence[str],
     ) -> None:
-        """Write vectors over what is there."""
+        """Insert or replace vectors."""
         layout = self._layout(collection)
         entries = [
             {layout.key: layout.stored(key), layout.group: group, "vector": row.tolist()}
@@ -153,13 +153,13 @@ class MilvusVectors(RemoteVectors):
     def fetch(
         self, client: Any, collection: VectorCollection, keys: Sequence[bytes]
     ) -> tuple[list[bytes], Rows]:
-        """Keys and vectors, of those that exist."""
+        """Return the keys that exist, with their vectors."""
         return self._rows_of(collection, self._read(client, collection, keys, "vector"))
 
     def existing_keys(
         self, client: Any, collection: VectorCollection, keys: Sequence[bytes]
     ) -> list[bytes]:
-        """Those of these keys that exist."""
+        """Return the keys that exist."""
         layout = self._layout(collection)
         return [layout.read(row[layout.key]) for row in self._read(client, collection, keys)]
 
@@ -172,7 +172,7 @@ class MilvusVectors(RemoteVectors):
         keys: Sequence[bytes] | None,
         groups: Collection[str] | None,
     ) -> tuple[list[bytes], Rows]:
-        """Keys and vectors of the nearest."""
+        """Return keys and vectors of the nearest vectors."""
         layout = self._layout(collection)
         [hits] = client.search(
             self.name_of(collection),
@@ -186,7 +186,7 @@ class MilvusVectors(RemoteVectors):
         return self._rows_of(collection, [hit["entity"] for hit in hits])
 
     def key_pages(self, client: Any, collection: VectorCollection) -> Iterator[list[bytes]]:
-        """All keys, a page at a time."""
+        """Yield all keys, a page at a time."""
         layout = self._layout(collection)
         pages = client.query_iterator(
             self.name_of(collection),
@@ -207,15 +207,15 @@ class MilvusVectors(RemoteVectors):
         keys: Sequence[bytes] | None,
         groups: Sequence[str] | None,
     ) -> None:
-        """Remove the vectors of these keys, or of these groups."""
+        """Delete the vectors of these keys, or of these groups."""
         client.delete(self.name_of(collection), filter=self._filter(collection, keys, groups))
 
     def delete_collection(self, client: Any, collection: VectorCollection) -> None:
-        """Remove a collection."""
+        """Delete a collection."""
         client.drop_collection(self.name_of(collection))
 
     def size(self, client: Any, collection: VectorCollection) -> int:
-        """How many vectors a collection has."""
+        """Return the number of vectors in a collection."""
         [row] = client.query(
             self.name_of(collection),
             filter="",
@@ -266,7 +266,7 @@ def _metric(collection: VectorCollection) -> str:
 
 
 def _checked_id(value: str) -> str:
-    """An id as it may stand in an expression."""
+    """Return an id that is safe in an expression."""
     if not value.isalnum():
         raise ValueError(f"{value!r} is not an id of a group.")
     return value

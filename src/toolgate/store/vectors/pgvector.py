@@ -1,9 +1,10 @@
 """Vectors in the PostgreSQL database of the store; searched there if pgvector is installed.
 
-Every vector is kept as bytes in `vectors`, which needs no extension and is what backups hold. Where
-pgvector (0.7 or later) is or can be installed, `vector_nearest` holds them once more in its type
-`halfvec`, with an HNSW index for each large collection; what that finds is compared again with the
-stored numbers. Where it cannot, `notice` says so, and nearness is computed here.
+Every vector is stored as bytes in `vectors`, which needs no extension and is what backups
+contain. If pgvector (0.7 or later) is or can be installed, `vector_nearest` has a copy of them
+in its type `halfvec`, with an HNSW index for each large collection; what the index finds is
+compared again with the stored numbers. If not, `notice` says so, and similarity is computed
+here.
 """
 
 import logging
@@ -36,18 +37,16 @@ __all__ = ["Options", "PgVectors", "build"]
 log = logging.getLogger(__name__)
 
 _LOCK = 0x746F6F6C76656374
-"""Key of the advisory lock under which tables and view are made: `toolvect` in ASCII."""
+"""Key of the advisory lock for creating tables and view: `toolvect` in ASCII."""
 
 _MOST_NUMBERS = 16_000
-"""Numbers of a vector that pgvector takes as `halfvec`.
-https://github.com/pgvector/pgvector#half-precision-vectors"""
+"""Largest dimension of a `halfvec`. https://github.com/pgvector/pgvector#half-precision-vectors"""
 
 _MOST_INDEXED = 4_000
-"""Numbers of a vector that an HNSW index of pgvector takes as `halfvec`.
-https://github.com/pgvector/pgvector#hnsw"""
+"""Largest dimension of a `halfvec` in an HNSW index. https://github.com/pgvector/pgvector#hnsw"""
 
 _MOST_HALF = 65_504.0
-"""The largest number of IEEE 754 binary16."""
+"""Largest number in IEEE 754 binary16."""
 
 _OPERATORS: dict[Metric, tuple[str, str]] = {
     "cosine": ("<=>", "halfvec_cosine_ops"),
@@ -56,12 +55,12 @@ _OPERATORS: dict[Metric, tuple[str, str]] = {
 }
 
 _OVERSAMPLING = 4
-"""Times as many `single` vectors as asked for that are compared exactly, since the index has them
-as `half`; chosen."""
+"""Factor by which more `single` vectors than requested are compared exactly, since the index has
+them as `half` (chosen)."""
 
 _HEAD = b"PGCOPY\n\xff\r\n\x00" + pack(">ii", 0, 0)
 _TAIL = pack(">h", -1)
-"""Of a binary COPY. https://www.postgresql.org/docs/current/sql-copy.html"""
+"""End of a binary COPY. https://www.postgresql.org/docs/current/sql-copy.html"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,21 +71,21 @@ class Options:
     """Connections of a vector in each layer of the HNSW index; 2 to 100."""
 
     ef_construction: Annotated[int, Field(ge=4, le=1000)] = 64
-    """Vectors that are looked at when one is put into the index; 4 to 1,000."""
+    """Candidates when a vector is inserted into the index; 4 to 1,000."""
 
     ef_search: Annotated[int, Field(ge=1, le=1000)] = 100
-    """Vectors that are looked at when the index is searched, at least; 1 to 1,000."""
+    """Smallest number of candidates in a search of the index; 1 to 1,000."""
 
     hnsw_from: Annotated[int, Field(ge=1, le=2**31)] = 5_000
-    """Vectors from which a collection gets an index; below, every row is compared; 1 to
-    2,147,483,648."""
+    """Number of vectors from which a collection has an index; smaller ones are compared row by
+    row; 1 to 2,147,483,648."""
 
     extension: bool = True
-    """Whether to use the extension, and to install it where the database allows that."""
+    """Whether to use the extension, and to install it if the database allows that."""
 
 
 def build(options: Options, *, store: SqlAccess) -> "PgVectors":
-    """Vectors in the store's database."""
+    """Create a store for vectors in the store's database."""
     return PgVectors(store, options)
 
 
@@ -97,7 +96,7 @@ class _Extension:
 
 
 class PgVectors(SqlVectors):
-    """Shared by all gateways of one database."""
+    """A vector store that all gateways with the same database share."""
 
     mark = "%s"
     values_at_once = 10_000
@@ -108,10 +107,10 @@ class PgVectors(SqlVectors):
         self._extension: _Extension | None = None
         self._is_prepared = False
         self._complete: set[str] = set()
-        """Collections of which the extension has every vector."""
+        """Collections whose vectors are all in the extension's table."""
 
     async def prepare(self) -> None:
-        """Install the extension where that is allowed; make table, view and function."""
+        """Install the extension if possible; create table, view and function."""
         if not self._is_prepared:
             await self.store.writing(self._prepare)
             self._is_prepared = True
@@ -127,7 +126,7 @@ class PgVectors(SqlVectors):
         keys: Sequence[bytes] | None = None,
         groups: Collection[str] | None = None,
     ) -> list[VectorMatch]:
-        """The nearest vectors, found in the database and compared exactly."""
+        """Return the nearest vectors, found in the database and compared exactly."""
         await self.prepare()
         extension = self._extension_for(collection)
         best = TopMatches(collection, query, limit)
@@ -155,8 +154,8 @@ class PgVectors(SqlVectors):
                 )
                 values: list[object] = [literal, candidates]
             else:
-                # First those that are allowed, then their order: an index would look at the
-                # nearest of all and find that none of them is allowed.
+                # First filter, then sort: an index would visit the nearest of all vectors and find
+                # none that is allowed.
                 filters = [("key", keys), ("group_id", groups)]
                 allowed = [(column, list(some)) for column, some in filters if some is not None]
                 conditions = "".join(f" AND {column} = ANY(%s)" for column, _ in allowed)
@@ -179,13 +178,13 @@ class PgVectors(SqlVectors):
         return await self.store.reading(work)
 
     async def drop(self, collection: VectorCollection) -> None:
-        """Remove a collection, and its index."""
+        """Delete a collection and its index."""
         await super().drop(collection)
         index = _index_name(collection)
         await self.store.maintaining(lambda driver: driver.execute(f"DROP INDEX IF EXISTS {index}"))
 
     async def optimize(self, collection: VectorCollection) -> None:
-        """Bring what the extension searches up to date, and build the index of the collection."""
+        """Update the extension's table, and build the index of the collection."""
         await self.prepare()
         extension = self._extension_for(collection)
         if extension is None:
@@ -201,20 +200,20 @@ class PgVectors(SqlVectors):
     # Many rows
 
     def among(self, column: str, values: Sequence[Any]) -> tuple[str, Sequence[Any]]:
-        """A condition that a column has one of these values."""
+        """Return a condition that a column has one of these values, and its parameters."""
         return f"{column} = ANY(?)", [list(values)]
 
     def rows(
         self, driver: Any, statement: str, values: Sequence[object] = ()
     ) -> list[tuple[Any, ...]]:
-        """Rows of a query; bytes come as they are stored."""
+        """Return the rows of a query, with bytes as stored."""
         statement = statement.replace("?", self.mark)
         return driver.execute(statement, tuple(values), binary=True).fetchall()
 
     def scan(
         self, driver: Any, collection: VectorCollection
     ) -> Iterator[tuple[Sequence[bytes], Sequence[bytes]]]:
-        """Read the table as a stream; rows of another length are damaged and left out."""
+        """Stream the table; rows of the wrong length are damaged and skipped."""
         size = row_bytes(collection)
         row = 2 + 4 + KEY_BYTES + 4 + size
         statement = (
@@ -246,9 +245,9 @@ class PgVectors(SqlVectors):
         groups: Sequence[str | None],
         rows: Rows,
     ) -> int:
-        """Write vectors that are new or different, from a table that the session forgets.
+        """Write new and changed vectors, by way of a temporary table.
 
-        In the order of their keys: two gateways that write the same ones do not deadlock.
+        Sorted by key, so that two gateways that write the same ones do not deadlock.
         """
         driver.execute(
             "CREATE TEMPORARY TABLE IF NOT EXISTS toolgate_incoming"
@@ -384,7 +383,7 @@ class PgVectors(SqlVectors):
         driver.execute("DELETE FROM toolgate_nearest")
 
     def _catch_up(self, driver: Any, collection: VectorCollection) -> None:
-        """Take over vectors that came without the extension, such as those of a backup."""
+        """Copy vectors that were written without the extension, such as those of a backup."""
         extension = self._extension_for(collection)
         assert extension is not None
         missing = [
@@ -460,7 +459,7 @@ def _installed(driver: Any) -> _Extension | None:
 
 
 def _install(driver: Any) -> bool:
-    """Whether the extension is installed now; tried where all schemas see it, then in our own."""
+    """Whether the extension is installed; tries to, first for all schemas, then in our own."""
     for where in (" SCHEMA public", ""):
         try:
             with driver.transaction():
@@ -473,7 +472,7 @@ def _install(driver: Any) -> bool:
 
 
 def _use(driver: Any, extension: _Extension) -> None:
-    """Until the end of the transaction, the names of the extension are known."""
+    """Add the extension's schema to the search path until the end of the transaction."""
     driver.execute(
         "SELECT set_config('search_path', concat_ws(', ',"
         " nullif(current_setting('search_path'), ''), quote_ident(%s)), true)",
@@ -488,7 +487,7 @@ def _copy_in(
     groups: Sequence[str | None],
     blobs: Sequence[bytes],
 ) -> None:
-    """Write keys, groups and vectors as a binary COPY."""
+    """Write keys, groups and vectors with a binary COPY."""
     parts = [_HEAD]
     for key, group, blob in zip(keys, groups, blobs, strict=True):
         text = b"" if group is None else group.encode()
@@ -503,7 +502,7 @@ def _copy_in(
 
 
 def _pieces(raw: bytes, size: int) -> tuple[list[bytes], list[bytes]]:
-    """Keys and vectors of the rows of a binary COPY."""
+    """Return keys and vectors from the rows of a binary COPY."""
     row = np.dtype(
         [("head", "V6"), ("key", f"V{KEY_BYTES}"), ("long", "V4"), ("vector", f"V{size}")]
     )
@@ -512,20 +511,20 @@ def _pieces(raw: bytes, size: int) -> tuple[list[bytes], list[bytes]]:
 
 
 def _halves(collection: VectorCollection, rows: Rows) -> NDArray[np.float32]:
-    """Vectors as `halfvec` can hold them: their length says nothing where cosines are compared."""
+    """Fit vectors into `halfvec`: scale them to length 1 for cosines, else clip numbers."""
     if collection.metric == "cosine":
         return unit(rows)
     return np.clip(rows.astype(np.float32), -_MOST_HALF, _MOST_HALF)
 
 
 def _vector_literal(collection: VectorCollection, query: NDArray[np.float32]) -> str:
-    """A query as pgvector reads it."""
+    """Return a query in pgvector's syntax."""
     [row] = _halves(collection, query[np.newaxis])
     return "[" + ",".join(f"{float(number):.6g}" for number in row) + "]"
 
 
 def _literal(collection: VectorCollection) -> str:
-    """The id of a collection in SQL: an index over a part of the rows needs it as a constant."""
+    """Return the id of a collection as an SQL constant, which partial indexes require."""
     if not collection.collection_id.isalnum():
         raise ValueError(f"{collection.collection_id!r} is not an id of a collection.")
     return f"'{collection.collection_id}'"
@@ -537,7 +536,7 @@ def _index_name(collection: VectorCollection) -> str:
 
 @contextmanager
 def _ignoring_lost_connections() -> Generator[None]:
-    """A connection that is gone needs no tidying."""
+    """Ignore lost connections, which need no clean-up."""
     try:
         yield
     except psycopg.Error as error:

@@ -1,7 +1,7 @@
 """Vectors in Qdrant: a server, a cluster or a local folder.
 
-A folder is read by the client itself, which is another program than the server: exact, for some ten
-thousand vectors, and for one process.
+A folder is read by the client itself, which is a different program than the server: exact, for
+up to some ten thousand vectors and a single process.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -20,45 +20,45 @@ from toolgate.store.vectors.base import KEY_BYTES, Rows, VectorCollection, Vecto
 __all__ = ["Options", "QdrantVectors", "build"]
 
 _AT_ONCE = 500
-"""Vectors of one request; chosen."""
+"""Vectors in a request (chosen)."""
 _PAGE = 10_000
-"""Keys of one request; chosen."""
+"""Keys in a request (chosen)."""
 _GROUP = "document"
-"""Field of the group."""
+"""Field name of the group."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Where Qdrant is."""
+    """Connection to Qdrant."""
 
     url: str = ""
-    """`http://HOST:6333` of a server; empty: a folder."""
+    """`http://HOST:6333` of a server; empty: a local folder."""
 
     api_key: str = field(default="", repr=False)
-    """For a server that wants one; write it as `${env:NAME}`."""
+    """API key, if the server needs one; write it as `${env:NAME}`."""
 
     path: str = ""
-    """A folder of this machine; empty: `documents-qdrant` in the data folder."""
+    """A local folder; empty: `documents-qdrant` in the data folder."""
 
     prefix: str = "toolgate_"
-    """Before the names of collections; gateways with different stores that share a server need
+    """Prefix of collection names; gateways with different stores that share a server need
     different ones."""
 
 
 def build(options: Options, *, data_dir: Path) -> "QdrantVectors":
-    """The way there; nothing is opened yet."""
+    """Create the store; opens nothing yet."""
     return QdrantVectors(options, data_dir)
 
 
 class QdrantVectors(RemoteVectors):
-    """A collection of Qdrant for each collection."""
+    """Uses a Qdrant collection for each collection."""
 
     def __init__(self, options: Options, data_dir: Path) -> None:
         folder = Path(options.path or data_dir / "documents-qdrant").expanduser()
 
         def connect() -> Any:
             if options.url:
-                # Asking for the server's version would be one more request that can fail.
+                # Checking the server's version would be one more request that can fail.
                 return QdrantClient(
                     url=options.url, api_key=options.api_key or None, check_compatibility=False
                 )
@@ -73,7 +73,7 @@ class QdrantVectors(RemoteVectors):
         return client.collection_exists(self.name_of(collection))
 
     def create(self, client: Any, collection: VectorCollection) -> None:
-        """Make a collection."""
+        """Create a collection."""
         is_distance = collection.metric == "euclidean"
         distance = models.Distance.EUCLID if is_distance else models.Distance.DOT
         client.create_collection(
@@ -93,7 +93,7 @@ class QdrantVectors(RemoteVectors):
         rows: Rows,
         groups: Sequence[str],
     ) -> None:
-        """Write vectors over what is there."""
+        """Insert or replace vectors."""
         points = [
             models.PointStruct(id=_point_id(key), vector=row.tolist(), payload={_GROUP: group})
             for key, row, group in zip(keys, rows, groups, strict=True)
@@ -104,7 +104,7 @@ class QdrantVectors(RemoteVectors):
     def fetch(
         self, client: Any, collection: VectorCollection, keys: Sequence[bytes]
     ) -> tuple[list[bytes], Rows]:
-        """Keys and vectors, of those that exist."""
+        """Return the keys that exist, with their vectors."""
         return _rows_of(
             client.retrieve(
                 self.name_of(collection),
@@ -118,7 +118,7 @@ class QdrantVectors(RemoteVectors):
     def existing_keys(
         self, client: Any, collection: VectorCollection, keys: Sequence[bytes]
     ) -> list[bytes]:
-        """Those of these keys that exist."""
+        """Return the keys that exist."""
         points = client.retrieve(
             self.name_of(collection), [_point_id(key) for key in keys], with_payload=False
         )
@@ -133,7 +133,7 @@ class QdrantVectors(RemoteVectors):
         keys: Sequence[bytes] | None,
         groups: Collection[str] | None,
     ) -> tuple[list[bytes], Rows]:
-        """Keys and vectors of the nearest."""
+        """Return keys and vectors of the nearest vectors."""
         answer = client.query_points(
             self.name_of(collection),
             query=query.tolist(),
@@ -145,7 +145,7 @@ class QdrantVectors(RemoteVectors):
         return _rows_of(answer.points, collection)
 
     def key_pages(self, client: Any, collection: VectorCollection) -> Iterator[list[bytes]]:
-        """All keys, a page at a time."""
+        """Yield all keys, a page at a time."""
         offset = None
         while True:
             points, offset = client.scroll(
@@ -162,23 +162,23 @@ class QdrantVectors(RemoteVectors):
         keys: Sequence[bytes] | None,
         groups: Sequence[str] | None,
     ) -> None:
-        """Remove the vectors of these keys, or of these groups."""
+        """Delete the vectors of these keys, or of these groups."""
         doomed = _filter(keys, groups)
         assert doomed is not None
         selector = models.FilterSelector(filter=doomed)
         client.delete(self.name_of(collection), selector, wait=True)
 
     def delete_collection(self, client: Any, collection: VectorCollection) -> None:
-        """Remove a collection."""
+        """Delete a collection."""
         client.delete_collection(self.name_of(collection))
 
     def size(self, client: Any, collection: VectorCollection) -> int:
-        """How many vectors a collection has."""
+        """Return the number of vectors in a collection."""
         return int(client.count(self.name_of(collection), exact=True).count)
 
 
 def _point_id(key: bytes) -> int | str:
-    """Qdrant takes numbers below 2**64 and UUIDs."""
+    """Return a key as a point id: Qdrant accepts numbers below 2**64 and UUIDs."""
     return int.from_bytes(key) if is_numbered(key) else str(UUID(bytes=key))
 
 

@@ -17,20 +17,20 @@ from toolgate.store.vectors.base import KEY_BYTES, Rows, VectorCollection, Vecto
 __all__ = ["Options", "SqliteVectors", "build"]
 
 _MIB = 2**20
-"""Bytes in the unit of the settings, as IEC 80000-13 defines it."""
+"""Bytes per MiB, as IEC 80000-13 defines it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How much is kept in memory."""
+    """Size of the cache."""
 
     cache_mb: Annotated[int, Field(ge=0, le=65_536)] = 64
-    """Megabytes of documents' vectors that stay in memory between questions; 0 to 65,536. What does
-    not fit is read for each question: 100,000 passages take some tenths of a second then."""
+    """Megabytes of document vectors to cache between questions; 0 to 65,536. Other vectors are
+    read for each question: 100,000 passages then take some tenths of a second."""
 
 
 def build(options: Options, *, store: SqlAccess) -> "SqliteVectors":
-    """Vectors in the store's file."""
+    """Create a store for vectors in the store's file."""
     return SqliteVectors(store, options)
 
 
@@ -42,7 +42,7 @@ class _CachedRows:
 
 
 class SqliteVectors(SqlVectors):
-    """Every row is compared."""
+    """A vector store that compares every row."""
 
     def __init__(self, store: SqlAccess, options: Options) -> None:
         super().__init__(store)
@@ -52,7 +52,7 @@ class SqliteVectors(SqlVectors):
         self._cache_lock = Lock()  # several threads read
 
     async def prepare(self) -> None:
-        """Make the view."""
+        """Create the view."""
         if self._is_prepared:
             return
         view = VIEW_SQL.format(embedding="v.vector", join="")
@@ -68,12 +68,12 @@ class SqliteVectors(SqlVectors):
         keys: Collection[bytes] = (),
         groups: Collection[str] = (),
     ) -> None:
-        """Remove the vectors of these keys and of these groups."""
+        """Delete the vectors of these keys and groups."""
         await super().remove(collection, keys=keys, groups=groups)
         self._forget(collection)
 
     async def drop(self, collection: VectorCollection) -> None:
-        """Remove a collection."""
+        """Delete a collection."""
         await super().drop(collection)
         self._forget(collection)
 
@@ -92,7 +92,7 @@ class SqliteVectors(SqlVectors):
     def compared(
         self, driver: Any, collection: VectorCollection, groups: Collection[str] | None
     ) -> Iterator[tuple[Sequence[bytes], Rows]]:
-        """From memory while the collection is what it was, else from the file."""
+        """Yield vectors from the cache if the collection is unchanged, else from the file."""
         version = collection.version
         if groups is not None or version is None:
             yield from super().compared(driver, collection, groups)
@@ -144,7 +144,7 @@ class SqliteVectors(SqlVectors):
         groups: Sequence[str | None],
         rows: Rows,
     ) -> int:
-        """Write vectors that are new or different; what is in memory is old then."""
+        """Write new and changed vectors, and drop the collection from the cache."""
         before = driver.total_changes
         name = collection.collection_id
         driver.executemany(

@@ -1,7 +1,7 @@
-"""The chain of the audit, in SQL: each record is written with a hash over it and the one before.
+"""The audit chain in SQL: each record has a hash of itself and its predecessor.
 
-`audit_state` has one row: the end of the chain, which every writer of this database takes in turn,
-and where it begins since older records were removed.
+`audit_state` has one row: the end of the chain, which every writer of this database locks in
+turn, and its start after older records were deleted.
 """
 
 import hashlib
@@ -48,7 +48,7 @@ CHAINED: Final = (
     "response_sha256",
     "detail",
 )
-"""What the hash covers, in this order, for ever: a new column needs a new kind of record."""
+"""Columns covered by the hash, in this order, for ever: new columns need a new kind of record."""
 
 _DURATION: Final = CHAINED.index("duration_ms")
 
@@ -62,16 +62,16 @@ _BEGINNING: Final[Mapping[str, Any]] = {
 
 
 def following(before: str, content: bytes) -> str:
-    """The hash of a record: SHA-256, in hex, over that of the one before and the record."""
+    """Return the hash of a record: SHA-256, in hex, of the previous hash and the record."""
     return hashlib.sha256(before.encode() + content).hexdigest()
 
 
 def linked(
     connection: Connection, insert: Insert, rows: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Rows that are not there yet, with their places in the chain, whose end is moved.
+    """Return the new rows with their positions in the chain, and move its end.
 
-    Whoever else writes waits for the end of the transaction.
+    Other writers wait for the end of the transaction.
     """
     state, audit = tables.audit_state, tables.audit
     query = select(state.c.seq, state.c.chain).with_for_update()
@@ -96,7 +96,7 @@ def linked(
 
 
 def ends(connection: Connection) -> AuditChainEnds:
-    """Where the chain begins and ends."""
+    """Return the start and end of the chain."""
     state = tables.audit_state
     row = connection.execute(select(state)).mappings().first() or _BEGINNING
     unchained = select(func.count()).select_from(tables.audit).where(tables.audit.c.seq.is_(None))
@@ -110,7 +110,7 @@ def ends(connection: Connection) -> AuditChainEnds:
 
 
 def links(connection: Connection, after: int, limit: int) -> list[AuditChainLink]:
-    """Records in the order of the chain."""
+    """Return records in the order of the chain."""
     audit = tables.audit
     columns = [audit.c.seq, audit.c.chain, *(audit.c[name] for name in CHAINED)]
     query = select(*columns).where(audit.c.seq > after).order_by(audit.c.seq).limit(limit)
@@ -118,13 +118,13 @@ def links(connection: Connection, after: int, limit: int) -> list[AuditChainLink
 
 
 def stored_bytes(connection: Connection) -> int:
-    """About how large the audit is."""
+    """Estimate the size of the audit log in bytes."""
     size = func.coalesce(func.sum(tables.audit.c.size_bytes), 0)
     return int(connection.execute(select(size)).scalar_one())
 
 
 def last_doomed(connection: Connection, *, oldest: str, max_bytes: int) -> tuple[int, str] | None:
-    """Number and hash of the last record that is too old or too much, as all before it are."""
+    """Return number and hash of the last record that is too old or exceeds the size limit."""
     audit = tables.audit
     young = select(func.min(audit.c.seq)).where(audit.c.at >= oldest)
     keep_from: int | None = connection.execute(young).scalar_one()
@@ -142,10 +142,10 @@ def last_doomed(connection: Connection, *, oldest: str, max_bytes: int) -> tuple
 
 
 def cut(connection: Connection, through: int, limit: int) -> int:
-    """Remove some of the records up to a number, the oldest first; gives how many.
+    """Delete some of the records up to a number, oldest first. Returns how many.
 
-    What was signed about them goes along, but for the end of what is removed and for restores,
-    which say what else was signed about a chain that no longer exists.
+    Their signed positions are deleted, too, except the one at the end of what is deleted, and
+    those of restores, which record the signatures of a chain that no longer exists.
     """
     state, audit = tables.audit_state, tables.audit
     doomed = select(audit.c.seq, audit.c.chain).where(audit.c.seq <= through)

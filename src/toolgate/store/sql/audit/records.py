@@ -1,4 +1,4 @@
-"""The audit in SQL."""
+"""The audit log in SQL."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -50,10 +50,10 @@ class SqlAudit:
 
     @cached_property
     def _insert(self) -> tuple[Sequence[str], str]:
-        """Columns in the order of their parameters, empty where these have names, and the SQL text.
+        """Columns in the order of their parameters (empty if these are named), and the SQL text.
 
-        Two records a call are written all day: handing SQLAlchemy's own preparation of each row
-        out saves a third of the writer's time.
+        Two records are written per call. Skipping SQLAlchemy's own preparation of each row saves
+        a third of the writer's time.
         """
         return self._database.compiled_insert(tables.audit)
 

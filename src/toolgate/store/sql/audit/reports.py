@@ -1,4 +1,4 @@
-"""What people read in the audit, in SQL: calls by minute, costs, and all of one call."""
+"""Reports from the audit log, in SQL: calls by minute, costs, and all records of one call."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -22,23 +22,23 @@ from toolgate.types import AuditRecord
 __all__ = ["call_counts", "costs", "count", "has_failed", "related", "tool_usage"]
 
 _SUCCEEDED = ("ok", "input_required")
-"""How calls end that did not fail."""
+"""Statuses of calls that did not fail."""
 
 _SLOWEST = len(DURATION_BOUNDS_MS)
-"""Class of the calls that exceed all bounds."""
+"""Class of the calls that took longer than all bounds."""
 
 _RELATED_WITHIN = timedelta(hours=1)
-"""How long after its search a call still belongs to it; chosen."""
+"""Longest time between a search and a call that belongs to it (chosen)."""
 
 _MAX_RELATED = 400
-"""Records that belong to one at most; chosen."""
+"""Most records that belong to one record (chosen)."""
 
 _MAX_PARENTS = 4
-"""Parents that are followed from a record to its first one; more than calls ever have."""
+"""Parents that are followed to the first record; more than calls ever have."""
 
 
 def has_failed(opened: Connection) -> ColumnElement[bool]:
-    """The condition for records of what failed; a call that waits for approval has not."""
+    """Return the condition for failed records; a call that waits for approval has not failed."""
     table = tables.audit
     if opened.dialect.name == "sqlite":
         state: ColumnElement[Any] = func.json_extract(table.c.detail, "$.state")
@@ -51,7 +51,7 @@ def has_failed(opened: Connection) -> ColumnElement[bool]:
 def call_counts(
     opened: Connection, since: str, period_chars: int, server: str | None
 ) -> list[CallCount]:
-    """Calls and searches of each period and class of durations since a time."""
+    """Count calls and searches since a time, by period and class of duration."""
     table = tables.audit
     period = func.substr(table.c.at, 1, period_chars)
     is_call = table.c.action == "call"
@@ -93,7 +93,7 @@ def call_counts(
 
 
 def _tokens(opened: Connection) -> ColumnElement[Any]:
-    """The tokens of an answer, as the detail of its record says."""
+    """Return an expression for the tokens of a response, from the detail of its record."""
     detail = tables.audit.c.detail
     if opened.dialect.name == "sqlite":
         return func.json_extract(detail, "$.tokens")
@@ -101,7 +101,7 @@ def _tokens(opened: Connection) -> ColumnElement[Any]:
 
 
 def count(opened: Connection, since: str, limit: int) -> int:
-    """How many records there are since a time; counting stops at `limit`."""
+    """Count records since a time; stops at `limit`."""
     counted = select(literal(1)).where(tables.audit.c.at >= since).limit(limit)
     query = select(func.count()).select_from(counted.subquery())
     return int(opened.execute(query).scalar_one())
@@ -110,12 +110,13 @@ def count(opened: Connection, since: str, limit: int) -> int:
 def costs(
     opened: Connection, since: str, project_id: str | None, limit: int
 ) -> list[ConversationCost]:
-    """What conversations cost since a time, the most recent first."""
+    """Return the costs of conversations since a time, most recent first."""
     table = tables.audit
     tokens = _tokens(opened)
     is_call = table.c.action == "call"
     is_search = table.c.action.in_(("discover", "describe"))
-    # What a model is sent in a turn of a chat is known, menu and all: it is no estimate of this.
+    # What a model receives in a chat turn is known, including the tool list, so it is not
+    # estimated.
     is_turn = table.c.action == "turn"
     called = case((is_call, table.c.target + func.coalesce(table.c.arguments_sha256, "")))
     calls = func.sum(case((is_call, 1), else_=0))
@@ -163,7 +164,7 @@ def costs(
 def tool_usage(
     opened: Connection, since: str, project_id: str | None, tool: str | None
 ) -> list[ToolUsage]:
-    """How much tools were used since a time, the most used first."""
+    """Return the usage of tools since a time, most used first."""
     table = tables.audit
     calls = func.count()
     query = (
@@ -207,7 +208,7 @@ def tool_usage(
 
 
 def related(opened: Connection, record_id: str) -> list[AuditRecord]:
-    """A record with all that it belongs to, oldest first."""
+    """Return a record with all related ones, oldest first."""
     first = _record(opened, record_id)
     for _ in range(_MAX_PARENTS):
         above = _record(opened, first.parent_id) if first and first.parent_id else None
@@ -217,8 +218,8 @@ def related(opened: Connection, record_id: str) -> list[AuditRecord]:
     if first is None:
         return []
     table = tables.audit
-    # What belongs to a record comes soon after it in the same conversation: found by time, so
-    # that no index has to be kept for the few times that somebody looks.
+    # Related records follow soon after in the same conversation: they are found by time, so that
+    # this rare query needs no index of its own.
     query = (
         select(table)
         .where(

@@ -1,10 +1,10 @@
-"""Finds the audit records that a filter selects, quickly among a million.
+"""Finds the audit records that match a filter, quickly among a million.
 
-What is common has no index: records that went well, calls, the default project, the local user,
-what is about to begin. The indexes over the rest are small, and cost little when a call is written.
-A database uses one of them only if the statement says that the rest is meant, so that is said.
-SQLite keeps no figures of how rare a value is: where several indexes fit, it is counted before
-which of them has the fewest.
+Common values have no index: successful records, calls, the default project, the local user,
+records of phase "intent". The indexes over all other values are small, and cost little when a
+call is written. A database uses such an index only if the statement repeats its condition, so it
+does. SQLite has no statistics about how rare a value is: if several indexes match, records are
+counted to choose the one with the fewest.
 """
 
 from collections.abc import Mapping
@@ -34,17 +34,17 @@ __all__ = ["open_intents", "search"]
 
 _PLAIN: Final = ("project_id", "caller_id", "action", "server", "status", "phase", "target")
 _MAX_COUNTED: Final = 3_000
-"""Records that are counted to choose an index; counting more costs more than it saves."""
+"""Most records that are counted to choose an index; counting more costs more than it saves."""
 
 _MAX_OPEN: Final = 1_000
-"""Intents without an outcome that are closed at a time: more calls than a process runs at once."""
+"""Intents without an outcome that are closed at a time: more than a process runs calls at once."""
 
 _MAX_ROWS: Final = 10_000
-"""Records that one query gives at most; as `AuditFilter.limit` says."""
+"""Most records in a result; as in `AuditFilter.limit`."""
 
 
 def search(connection: Connection, query: AuditFilter) -> list[AuditRecord]:
-    """The records, in the order asked for."""
+    """Return the matching records, in the order of the filter."""
     table = tables.audit
     columns = (table.c.at, table.c.record_id)
     order = columns if query.oldest_first else [column.desc() for column in columns]
@@ -56,7 +56,7 @@ def search(connection: Connection, query: AuditFilter) -> list[AuditRecord]:
         value = getattr(query, name)
         if value is None or name == best:
             continue
-        # A plus keeps SQLite from the index of a column.
+        # A plus prevents SQLite from using the index of a column.
         column: ColumnElement[Any] = table.c[name]
         is_other = name in indexed if best else name == "phase" and _of_failures(query)
         if is_sqlite and is_other:
@@ -85,7 +85,7 @@ def search(connection: Connection, query: AuditFilter) -> list[AuditRecord]:
 
 
 def _indexed(query: AuditFilter) -> dict[str, ColumnElement[bool]]:
-    """Conditions that an index has, by column."""
+    """Return the conditions that have an index, by column."""
     table = tables.audit
     if query.server is not None and _of_failures(query):
         condition = (table.c.server == escape_text(query.server)) & tables.audit_failed()
@@ -106,7 +106,7 @@ def _indexed(query: AuditFilter) -> dict[str, ColumnElement[bool]]:
 
 
 def _searched() -> list[ColumnElement[Any]]:
-    """The columns in which words are looked for."""
+    """Return the columns for full-text conditions."""
     table = tables.audit
     names = ("target", "query", "action", "status", "caller_id", "client", "server", "detail")
     return [table.c[name] for name in names]
@@ -118,12 +118,12 @@ def _contains(column: ColumnElement[Any], word: str) -> ColumnElement[bool]:
 
 
 def _of_failures(query: AuditFilter) -> bool:
-    """Whether there is an index of just what is asked for: what failed at a server."""
+    """Whether the query is for failures at a server, which have an index of their own."""
     return query.failed and query.server is not None
 
 
 def _rarest(connection: Connection, indexed: Mapping[str, ColumnElement[bool]]) -> str:
-    """The condition that the fewest records fit; empty: the database finds out itself."""
+    """Return the condition with the fewest records; empty: the database chooses itself."""
     if connection.dialect.name != "sqlite" or len(indexed) < 2:
         return ""
     return min(indexed, key=lambda name: _count(connection, indexed[name]))
@@ -138,10 +138,10 @@ def _count(connection: Connection, condition: ColumnElement[bool]) -> int:
 
 
 def open_intents(connection: Connection, since: str) -> list[AuditRecord]:
-    """Intents since a time that no outcome follows."""
+    """Return intents since a time that have no outcome."""
     table = tables.audit
     recent = table.c.at >= since
-    # EXCEPT sorts both sides once; a join would look for each intent, without an index.
+    # EXCEPT sorts both sides once; a join would look up each intent, without an index.
     missing = (
         select(table.c.record_id)
         .where(recent, table.c.phase == "intent")

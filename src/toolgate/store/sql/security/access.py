@@ -25,14 +25,14 @@ from toolgate.store.sql.security.limits import CallBucket, CallSlots, add_day_us
 __all__ = ["SqlAccessRules", "SqlProjects", "count_change"]
 
 _REFERENCE = "null"
-"""The settings of a project that is only referred to, as JSON."""
+"""Settings, as JSON, of a project that is only referred to."""
 
 _STATE_ID = 1
-"""The only row of `access_state`."""
+"""Id of the only row of `access_state`."""
 
 
 def count_change(connection: Connection, insert: Insert) -> None:
-    """Increment the version of the access data, so that other processes read it again."""
+    """Increment the version of the access data, so that other processes reload it."""
     table = tables.access_state
     statement = insert(table).on_conflict_do_update(
         index_elements=["state_id"], set_={"version": table.c.version + 1}
@@ -101,7 +101,7 @@ class SqlProjects:
         its_vectors = select(collections.c.shelf_id).where(collections.c.project_id == name)
 
         def remove(connection: Connection) -> int:
-            # No reference leads from vectors to what they belong to, so nothing cascades to them.
+            # No foreign key leads from vectors to their owners, so nothing cascades to them.
             statement = delete(tables.vectors)
             connection.execute(statement.where(tables.vectors.c.collection_id.in_(its_vectors)))
             table = tables.projects
@@ -114,10 +114,10 @@ class SqlAccessRules:
     """Implements `AccessRepository`."""
 
     def __init__(self, database: SqlDatabase, *, shares_limits: bool) -> None:
-        """Make the repository.
+        """Create the repository.
 
         Args:
-            database: Where the rows are.
+            database: The database.
             shares_limits: Whether processes on several machines may use it.
         """
         self._database = database
@@ -219,14 +219,14 @@ class SqlAccessRules:
     async def take_slots(
         self, limits: Mapping[str, int], *, call_id: str, lease_s: float
     ) -> FullLimit | None:
-        """Take a slot of each limit for a call that begins, or none; gives one that is full."""
+        """Take a slot of each limit for a new call, or none and return a full limit."""
         slots = CallSlots(lease_s)
         return await self._database.write(
             lambda connection: slots.take(connection, limits, call_id)
         )
 
     async def renew_slots(self, call_ids: Collection[str], *, lease_s: float) -> None:
-        """Extend the slots of calls to `lease_s` seconds from now; create none."""
+        """Extend the slots of calls to `lease_s` seconds from now; creates none."""
         slots = CallSlots(lease_s)
         await self._database.write(lambda connection: slots.renew(connection, call_ids))
 

@@ -1,8 +1,8 @@
 """Approvals in SQL.
 
-A row that is waiting, or decided and not used, holds the slot of its binding, which is unique: so
-there is one such row for a call, however many come at once. Every change asks for the state that it
-starts from, so of many that try only one succeeds.
+A row that is pending, or approved and unused, holds the slot of its binding, which is unique: so
+there is one such row for a call, however many requests arrive at once. Every update requires the
+state that it starts from, so only one of several concurrent updates succeeds.
 """
 
 from dataclasses import replace
@@ -21,7 +21,7 @@ __all__ = ["SqlApprovals"]
 
 _LIVE = ("waiting", "approved")
 _MAX_ROWS = 1_000
-"""Approvals that one query gives at most; as `ApprovalFilter.limit` says."""
+"""Most approvals in a result; as in `ApprovalFilter.limit`."""
 
 
 class SqlApprovals:
@@ -50,7 +50,7 @@ class SqlApprovals:
         return await self._database.write(add)
 
     async def get(self, approval_id: str, *, now: str) -> StoredApproval | None:
-        """An approval by its id."""
+        """Return an approval; None if it does not exist."""
         table = tables.approvals
         query = select(table).where(table.c.approval_id == escape_text(approval_id))
         approval = await self._database.fetch_first(query, approval_from)
@@ -118,7 +118,7 @@ class SqlApprovals:
 
 
 def _at(approval: StoredApproval, now: str) -> StoredApproval:
-    """An approval at a time: one that was not used before it expired is expired."""
+    """Return an approval as of a time: expired if it was not used before its expiry."""
     if approval.state in _LIVE and approval.expires_at <= now:
         return replace(approval, state="expired")
     return approval

@@ -1,4 +1,4 @@
-"""Credentials towards servers and the keys that they are encrypted with, in SQL."""
+"""Credentials for servers and the keys that encrypt them, in SQL."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -102,8 +102,8 @@ class SqlCredentials:
 
         def save(connection: Connection) -> bool:
             if only_first:
-                # Two processes that begin at once would each make a first key: the row of the
-                # version stands for all of them, and is locked first.
+                # Two processes that start at once would each create a first key: the row of the
+                # version, which is locked first, prevents that.
                 count_change(connection, insert)
                 if connection.execute(select(table.c.key_id).limit(1)).first() is not None:
                     return False

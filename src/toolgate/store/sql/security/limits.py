@@ -1,4 +1,4 @@
-"""What counts against limits, in SQL."""
+"""Usage that counts against limits, in SQL."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -16,17 +16,17 @@ __all__ = ["CallBucket", "CallSlots", "add_day_usage"]
 
 _MINUTE_S = 60.0
 """Seconds: limits are set per minute."""
-# Days whose counts stay: replicas whose clocks differ may still count for the day before.
+# Days whose counts are stored: replicas whose clocks differ may still count for the day before.
 _KEPT = timedelta(days=1)
 
 
 async def add_day_usage(
     database: SqlDatabase, day: str, used: Mapping[str, DayUsage]
 ) -> dict[str, DayUsage]:
-    """Add what was used on a day, by name; gives the totals of these names."""
+    """Add usage of a day by name. Returns the totals of these names."""
     table = tables.limit_days
     stored = {escape_text(name): name for name in used}
-    # Sorted, so that two processes never wait for each other's rows.
+    # Sorted, so that two processes never deadlock.
     rows = [
         {"day": day, "name": key, "calls": used[name].calls, "tokens": used[name].tokens}
         for key, name in sorted(stored.items())
@@ -59,18 +59,18 @@ async def add_day_usage(
 
 @dataclass(frozen=True, kw_only=True)
 class CallBucket:
-    """A bucket of calls that refills all the time."""
+    """A token bucket of calls that refills continuously."""
 
     name: str
     """Its key."""
 
     per_minute: int
-    """Calls that it holds, and that flow in within a minute."""
+    """Its capacity, and the calls that it refills per minute."""
 
     def take(
         self, connection: Connection, insert: Insert, *, up_to: int, now_s: float
     ) -> CallGrant:
-        """Take calls; whoever takes at the same time waits for the row."""
+        """Take calls; concurrent transactions wait for the row."""
         table = tables.limit_minutes
         full = {"name": self.name, "remaining": float(self.per_minute), "at": now_s}
         connection.execute(insert(table).on_conflict_do_nothing(), full)
@@ -93,7 +93,7 @@ class CallBucket:
 
 @dataclass(frozen=True)
 class CallSlots:
-    """Slots of running calls, with the lease that they get."""
+    """Slots of running calls, with the duration of their lease."""
 
     lease_s: float
     """Seconds until they expire."""
@@ -101,7 +101,7 @@ class CallSlots:
     def take(
         self, connection: Connection, limits: Mapping[str, int], call_id: str
     ) -> FullLimit | None:
-        """Take a slot of each limit, or none; whoever takes one of the same limit waits."""
+        """Take a slot of each limit, or none; concurrent transactions with the same limit wait."""
         table = tables.limit_slots
         stored = {escape_text(name): name for name in limits}
         if connection.dialect.name == "postgresql":  # SQLite has one writer at a time
@@ -123,13 +123,13 @@ class CallSlots:
         return None
 
     def renew(self, connection: Connection, call_ids: Collection[str]) -> None:
-        """Have slots expire a lease from now."""
+        """Extend the slots of calls by a lease from now."""
         table = tables.limit_slots
         statement = update(table).where(table.c.call_id.in_(list(call_ids)))
         connection.execute(statement.values(until=_clock_s(connection) + self.lease_s))
 
     def free(self, connection: Connection, call_ids: Collection[str]) -> None:
-        """Remove the slots of calls, and those that have expired."""
+        """Delete the slots of calls, and expired ones."""
         table = tables.limit_slots
         connection.execute(
             delete(table).where(
@@ -139,7 +139,7 @@ class CallSlots:
 
 
 def _clock_s(connection: Connection) -> float:
-    """Seconds since 1970 by the clock of the database, which all of its processes share."""
+    """Return the seconds since 1970 by the database's clock, which all its processes share."""
     if connection.dialect.name != "postgresql":
         return time()
     return float(

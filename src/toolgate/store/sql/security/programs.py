@@ -1,4 +1,4 @@
-"""Programs that wait for a person, in SQL."""
+"""Programs that wait for approvals, in SQL."""
 
 from sqlalchemy import delete, select, update
 
@@ -50,7 +50,7 @@ class SqlPrograms:
         )
 
     async def select(self, *, caller_id: str | None, now: str, limit: int) -> list[StoredProgram]:
-        """Programs that have not expired, newest first; of this caller, or with None of all."""
+        """Return unexpired programs of a caller, newest first; None: of all callers."""
         table = tables.programs
         query = select(table).where(table.c.expires_at > now)
         if caller_id is not None:

@@ -1,4 +1,4 @@
-"""Search for the tools that a request needs. One strategy per file in `strategies`."""
+"""Search for the tools that a request needs; one file per strategy."""
 
 from toolgate.search.answer.answer import Discovery, DiscoveryResult, compose
 from toolgate.search.answer.descriptions import Description, describe_tools

@@ -1,4 +1,4 @@
-"""What a search strategy must be able to do. Gets a mask of visible tools, never the caller."""
+"""The interface of search strategies. They get a mask of visible tools, never the caller."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ __all__ = [
 
 
 WEIGHTS = ("dense_weight", "clause_weight", "server_weight", "context_weight")
-"""What somebody who looks at a search may change for a look, each from 0 to 1."""
+"""Weights that can be overridden for a single request, each from 0 to 1."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,57 +45,57 @@ class SearchableTool:
     """Its human-readable title."""
 
     description: str = ""
-    """Its description, whole."""
+    """Its full description."""
 
     parameters: tuple[tuple[str, str], ...] = ()
     """Names and descriptions of its top-level parameters."""
 
     digest: str = ""
-    """Changes when its definition changes; an index re-reads only what changed."""
+    """Changes with its definition, so that an index reads only changed tools again."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchRequest:
-    """What is searched for, and where."""
+    """A request to a search: its texts, limits and options."""
 
     queries: tuple[str, ...]
-    """One or more requests; each is searched, the answers are merged."""
+    """One or more queries; each is searched, and the answers are merged."""
 
     context: str = ""
-    """Background of the task; may shift ranks, never adds tools by itself."""
+    """Background of the task; may change the order, but never adds tools by itself."""
 
     limit: int = 5
-    """Hits wanted in all, 1 to 100."""
+    """Most hits in all, 1 to 100."""
 
     servers: tuple[str, ...] = ()
-    """Only tools of these servers; empty means all."""
+    """Search only tools of these servers; empty means all."""
 
     mask: NDArray[np.bool_] | None = None
-    """One entry per tool of the index in its order: may it be found? None: all may."""
+    """Whether each tool of the index, in its order, may be found; None allows all."""
 
     threshold: float = 0.0
-    """Lowest relevance in [0, 1] that counts as a hit."""
+    """Lowest relevance of a hit, in [0, 1]."""
 
     project_id: str = DEFAULT_PROJECT
-    """The tenant, for what was learned from use."""
+    """The project, whose learned usage applies."""
 
     recent: tuple[str, ...] = ()
-    """Keys of the tools that the conversation used last, newest first."""
+    """Keys of the tools that the conversation used most recently, newest first."""
 
     priors: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Extra weight by tool key, in [0, 1], for those who search in Python."""
+    """Extra weight by tool key, in [0, 1], for callers that search in Python."""
 
     weights: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Other weights for this request alone, by names of `WEIGHTS`; a strategy that weighs nothing
-    leaves them out. Callers name no others, and keep them within 0 and 1."""
+    """Overrides of weights for this request only, by names of `WEIGHTS`; a strategy ignores
+    those that it does not have. Callers use no other names and only values from 0 to 1."""
 
     learned: "LearnedUsage | None" = field(default=None, compare=False, repr=False)
-    """What may be known of earlier use in the project; None: nothing."""
+    """Usage learned in the project; None if there is none."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hit:
-    """A tool that search found."""
+    """A tool found by a search."""
 
     key: str
     """`server:tool`."""
@@ -104,7 +104,7 @@ class Hit:
     """How likely the tool helps, in [0, 1]; higher is better."""
 
     explanation: str
-    """Why, in one short sentence for people."""
+    """Why it was found, in one short sentence for people."""
 
     fields: Json = field(default_factory=dict[str, Any])
     """The same for programs: matched words by field, parts of the score."""
@@ -113,98 +113,98 @@ class Hit:
     """What found it: `exact`, `lexical`, `vector`, `cloud`, `llm`, `usage`, `core`, `fallback`."""
 
     literal: float = 0.0
-    """How much of the request its words match, in [0, 1]; 1 for its exact name."""
+    """How well it matches the words of the request, in [0, 1]; 1 for its exact name."""
 
     kind: str = "tool"
-    """What was found: `tool`, `prompt`, `resource`, `template` or `skill`."""
+    """`tool`, `prompt`, `resource`, `template` or `skill`."""
 
     is_far_behind: bool = False
-    """Whether the best hits of the same query are so much better that an answer leaves it out."""
+    """Whether an answer leaves it out because the best hits of the same query are much better."""
 
 
 class LearnedUsage(Protocol):
-    """What a strategy may know of earlier use in the project of a request."""
+    """Earlier usage in the project of a request, as a strategy may use it."""
 
     def votes(self, vector: NDArray[np.float32], model: str, weights: UsageWeights) -> UsageVotes:
-        """What earlier requests say to one with this vector of the embedder `model`."""
+        """Return the votes of earlier requests for this vector of the embedder `model`."""
         ...
 
     @property
     def line(self) -> PersonalCutoff:
-        """Where the caller draws the line of "nothing fits"."""
+        """Return the caller's own cutoff for "nothing fits"."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchedQuery:
-    """A query as a strategy read it, for what is learned from use."""
+    """A query as read by a strategy, for learning from usage."""
 
     query: str
-    """Its text, as far as it was searched."""
+    """The part of its text that was searched."""
 
     vector: NDArray[np.float32] | None = None
-    """Its vector, of length 1; None where it has none."""
+    """Its vector, of length 1; None if it has none."""
 
     margin: float | None = None
-    """How far its best hit is above the line of "nothing fits", as a cosine."""
+    """Distance of its best hit above the cutoff for "nothing fits", as a cosine."""
 
     fit: Fit = "good"
-    """Whether anything fits it."""
+    """How well the best hit fits it."""
 
     notice: str = ""
-    """The sentence of the answer's notices that is about it; empty: there is none."""
+    """The sentence about it among the notices of the answer; empty if there is none."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchAnswer:
-    """What a search gives."""
+    """The result of a search."""
 
     hits: tuple[Hit, ...]
-    """Best first; equal scores in order of the key."""
+    """Best first; equal scores are sorted by key."""
 
     fit: Fit = "good"
-    """Whether anything fits; of several queries the best."""
+    """How well the best hit fits; for several queries, that of the best query."""
 
     notices: tuple[str, ...] = ()
-    """Sentences for the reader: what was withheld, fell back or did not fit."""
+    """Sentences for the reader about what was withheld, fell back or did not fit."""
 
     searched: int = 0
-    """Tools that were candidates."""
+    """Number of tools that were candidates."""
 
     duration_ms: float = 0.0
-    """Milliseconds of searching."""
+    """Duration of the search in milliseconds."""
 
     fallback: str = ""
-    """Why a simpler search answered than the one that was asked, in a few words; else empty."""
+    """Why a simpler search than the configured one answered, in a few words; otherwise empty."""
 
     queries: tuple[SearchedQuery, ...] = field(default=(), compare=False, repr=False)
-    """The queries as they were read, for what is learned from use."""
+    """The queries as they were read, for learning from usage."""
 
     model: str = field(default="", compare=False, repr=False)
-    """Identity of the embedder that gave the vectors in `queries`; empty without one."""
+    """Identity of the embedder of the vectors in `queries`; empty without one."""
 
 
 @runtime_checkable
 class SearchStrategy(Protocol):
     """Ranks tools for requests.
 
-    Duties, checked by `toolgate.testing.contracts.search`:
+    Requirements, checked by `toolgate.testing.contracts.search`:
 
-    * Only tools that the mask and `servers` allow are ever in an answer; at most `limit` of them.
-    * The same request over the same tools gives the same answer; equal scores are in order of key.
-    * An exact name (`server:tool` or `tool`) is first. Any text is a request; none raises.
-    * `update` may be called while searches run; a search sees one state of the index.
+    * An answer has only tools that the mask and `servers` allow, and at most `limit` of them.
+    * The same request over the same tools gives the same answer; equal scores are sorted by key.
+    * An exact name (`server:tool` or `tool`) comes first. Any text is a valid request; none raises.
+    * `update` may be called during searches; each search uses one state of the index.
     """
 
     async def update(self, tools: Sequence[SearchableTool]) -> None:
-        """Make these the tools of the index, in this order; unchanged ones cost nothing."""
+        """Set the tools of the index, in this order; unchanged ones cost nothing."""
         ...
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Keys of the tools in the index, in the order of the mask."""
+        """Return the keys of the tools in the index, in the order of the mask."""
         ...
 
     async def search(self, request: SearchRequest) -> SearchAnswer:
-        """The tools that fit best."""
+        """Return the tools that fit best."""
         ...

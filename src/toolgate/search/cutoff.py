@@ -1,8 +1,8 @@
-"""The cutoff below which an answer says that nothing fits, moved by feedback from use.
+"""The cutoff below which an answer says that nothing fits, adjusted by usage.
 
-Calibration draws the line for everybody. A person whose weak hits turn out right wants it lower,
-one who marks good-looking hits wrong wants it higher. It moves within fixed bounds, it takes
-several marks to raise it, and without news it goes back to where it was.
+Calibration sets the same cutoff for everybody. It should be lower for a caller whose weak hits
+turn out right, and higher for one who marks good-looking hits as wrong. It moves within fixed
+bounds, rises only after several marks, and returns to the calibrated value without new marks.
 """
 
 from collections.abc import Sequence
@@ -11,26 +11,27 @@ from dataclasses import dataclass
 __all__ = ["JudgedSearch", "PersonalCutoff"]
 
 LOWEST, HIGHEST = -0.08, 0.04
-"""How far the line may move, as a cosine; chosen."""
+"""Bounds of the adjustment, as a cosine; chosen."""
 
 _STEP = 0.01
-"""A cosine: how fine the cutoff moves; chosen."""
+"""Step of the adjustment, as a cosine; chosen."""
 _MISSED = 5.0
-"""What one fitting tool called weak costs, against one wrong tool that is not; chosen."""
+"""Cost of a fitting tool below the cutoff; a wrong tool above it costs 1; chosen."""
 
 _STAY = 1.0
-"""What each step away from the calibrated line costs, in wrong tools; chosen."""
+"""Cost of each step away from the calibrated cutoff, in wrong tools; chosen."""
 
 
 @dataclass(frozen=True)
 class JudgedSearch:
-    """A search of which it is known whether its answer fitted."""
+    """A search whose answer is known to have fitted or not."""
 
     margin: float
-    """How far its best tool was above the calibrated line, as a cosine; negative below it."""
+    """Distance of its best tool above the calibrated cutoff, as a cosine; negative below it."""
 
     fitted: bool
-    """A tool of it was executed with success or marked right; else its best one marked wrong."""
+    """Whether one of its tools ran successfully or was marked right; otherwise its best one was
+    marked wrong."""
 
     weight: float
     """How much it counts today, in [0, 1]."""
@@ -41,13 +42,13 @@ class JudgedSearch:
 
 @dataclass(frozen=True)
 class PersonalCutoff:
-    """Where one person draws the line in one project."""
+    """The cutoff of one caller in one project."""
 
     judged: Sequence[JudgedSearch] = ()
-    """What is known."""
+    """The judged searches of the caller."""
 
     def shift(self, model: str) -> float:
-        """How far the line moves from the calibrated one, between `LOWEST` and `HIGHEST`."""
+        """Return the shift from the calibrated cutoff, between `LOWEST` and `HIGHEST`."""
         # Margins of different embedders are on different scales.
         searches = [search for search in self.judged if search.model == model]
         if not searches:
@@ -63,6 +64,6 @@ class PersonalCutoff:
             )
             return wrong + abs(step) * _STAY
 
-        # Of equally cheap cutoffs the one nearest to the calibrated cutoff; rounding hides float
-        # noise.
+        # Of equally cheap cutoffs, the one nearest to the calibrated cutoff; rounding hides
+        # floating-point noise.
         return round(min(steps, key=lambda step: (round(cost(step), 6), abs(step))) * _STEP, 2)

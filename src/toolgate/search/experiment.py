@@ -1,4 +1,4 @@
-"""Which search a conversation gets: one for all, or two side by side while one is tried out."""
+"""Assigns a search to each conversation: one for all, or two for an A/B test."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,23 +9,23 @@ from toolgate.search.base import SearchableTool, SearchStrategy
 __all__ = ["Experiment", "Variant"]
 
 _PARTS = 1_000_000
-"""Parts into which conversations fall: a share has a ten-thousandth of a percent as its finest
-step."""
+"""Number of buckets for conversations, so that a share can be set in steps of a ten-thousandth
+of a percent."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """A search that conversations get."""
+    """A search that is assigned to conversations."""
 
     name: str
-    """What the settings call it: `off`, `bm25`, `hybrid`."""
+    """Its name in the settings: `off`, `bm25`, `hybrid`."""
 
     strategy: SearchStrategy
-    """What searches."""
+    """The search itself."""
 
 
 class Experiment:
-    """The search of each conversation, the same one for as long as the share stays.
+    """Assigns a search to each conversation, which keeps it while the share is unchanged.
 
     A larger share only adds conversations: those that have the main search keep it.
     """
@@ -38,47 +38,47 @@ class Experiment:
         share_percent: float = 100.0,
         further: Sequence[Variant] = (),
     ) -> None:
-        """One of `main` and `control` may be None when no conversation gets it.
+        """Create an experiment; `main` or `control` may be None if no conversation gets it.
 
         Args:
-            main: What the share gets.
-            control: What the others get.
-            share_percent: How many conversations get `main`.
-            further: Further searches, for conversations that ask for them by name.
+            main: The search of the conversations in the share.
+            control: The search of all other conversations.
+            share_percent: Percentage of conversations that get `main`.
+            further: More searches, for conversations that request them by name.
         """
         assert main is not None or control is not None
         self.main = main
-        """What the share gets."""
+        """The search of the conversations in the share."""
         self.control = control
-        """What the others get."""
+        """The search of all other conversations."""
         self._share_percent = share_percent
         self._further = tuple(further)
 
     @property
     def all(self) -> tuple[Variant, ...]:
-        """Those that conversations get."""
+        """All searches that conversations get."""
         compared = tuple(arm for arm in (self.main, self.control) if arm is not None)
         return compared + self._further
 
     def variant_for(self, conversation: Sequence[str], asked: str = "") -> Variant:
-        """The search of a conversation, which is named by all parts together.
+        """Return the search of a conversation, which all parts together identify.
 
         Args:
             conversation: Its name.
-            asked: Name of the search that it asks for; one that there is not counts for nothing.
+            asked: Name of the search that it requests; an unknown name is ignored.
         """
         for arm in self.all if asked else ():
             if arm.name == asked:
                 return arm
         if self.main is None or self.control is None:
             return self.all[0]
-        # A hash and no random number: the same conversation gets the same search in every process,
-        # and a larger share only adds conversations.
+        # A hash, not a random number: a conversation gets the same search in every process, and a
+        # larger share only adds conversations.
         text = "\0".join(conversation).encode(errors="surrogatepass")
         slot = int.from_bytes(blake2b(text, digest_size=8).digest()) % _PARTS
         return self.main if slot < self._share_percent / 100 * _PARTS else self.control
 
     async def update(self, tools: Sequence[SearchableTool]) -> None:
-        """Make these the tools of every search."""
+        """Set the tools of every search."""
         for arm in self.all:
             await arm.strategy.update(tools)

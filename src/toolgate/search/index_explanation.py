@@ -1,4 +1,4 @@
-"""What the search knows of a tool, for people who wonder why it is found or not."""
+"""Shows what the search knows about a tool, to explain why it is found or not."""
 
 from dataclasses import dataclass
 
@@ -15,14 +15,15 @@ class IndexedTexts:
     """A tool as the search reads it."""
 
     indexed: tuple[str, ...]
-    """The whole texts that are embedded, each in one line as it may be shown."""
+    """The complete texts that are embedded, each as one displayable line."""
 
     capabilities: tuple[str, ...]
-    """What it can do, guessed from its words; not embedded, since it finds no more."""
+    """Its capabilities, guessed from its words; not embedded, since that does not improve the
+    search."""
 
 
 def indexed_texts(tool: Indexable) -> IndexedTexts:
-    """What the search knows of a tool."""
+    """Return what the search knows about a tool."""
     read = IndexedTool(tool)
     return IndexedTexts(
         indexed=tuple(dict.fromkeys(map(clean, texts_of(read)[:2]))),

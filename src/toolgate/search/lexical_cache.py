@@ -1,7 +1,7 @@
-"""The words of an index in a file beside the store: a start reads the texts of new tools alone.
+"""Cache of the word index in a file next to the store: a start reads only the texts of new tools.
 
-What is in the file is a copy of what tools say. One that is missing or damaged, or that was made
-with other weights or by other rules for words, is as if it were not there.
+The file only has copies of texts of tools. A missing or damaged file, or one with other weights
+or other rules for words, is ignored.
 """
 
 import asyncio
@@ -35,48 +35,48 @@ __all__ = ["LexicalCache", "RestoredIndex"]
 log = logging.getLogger(__name__)
 
 _FORMAT = 2
-"""Counts up when the parts of the file mean something else."""
+"""Version of the file format; increased when its parts change in meaning."""
 _LEAST = 500
-"""Tools of an index that is worth a file; chosen."""
+"""Fewest tools of an index for which a file is written; chosen."""
 # Both shares are chosen.
 _WORTH = 0.5
-"""Share of the tools that are in a file that is worth being read, ..."""
+"""Lowest share of the tools that a file must have to be read."""
 _NEAR = 0.95
-"""... and in one that need not be written anew."""
+"""Lowest share of the tools that a file must have not to be rewritten."""
 _PAUSE_S = 10.0
 """Seconds without a change before the file is written; chosen."""
 _BETWEEN_S = 60.0
-"""Seconds between two times; chosen."""
+"""Seconds between two writes of the file; chosen."""
 _PROBE = (
     "create_issue createIssue2 HTTPServer base64 files' naïve Größe 文件搜索 検索する 파일을 찾기"
     " отправить письма ملفاتكم फ़ाइलें παραδείγματα קבצים ไฟล์"
 )
-"""Words of many kinds: what they count as tells rules for words from one another."""
+"""Words of many kinds: their terms identify the rules for words."""
 _APART = "\0"
 
 
 @dataclass(frozen=True)
 class RestoredIndex:
-    """An index of which most was in the file."""
+    """An index restored for the most part from the file."""
 
     words: LexicalState
     """The index."""
     texts: TextHashes
-    """Of its places."""
+    """Text hashes of its slots."""
     is_near: bool
     """Whether nearly all tools were in the file."""
     has_texts: bool
-    """Whether their texts were there too."""
+    """Whether the file also has the text hashes of these tools."""
 
 
 class LexicalCache:
-    """Keeps the largest part of an index in a file. Belongs to one event loop.
+    """Stores the largest part of an index in a file. Belongs to one event loop.
 
     Small changes are not written: the next start reads those tools again.
     """
 
     def __init__(self, path: Path | None, weights: WordWeights) -> None:
-        """Keep it there; None: nowhere. An index of other weights has another file."""
+        """Use a file at this path, one per set of weights; None disables the cache."""
         self._weights = weights
         self._fingerprint_of = _fingerprint_of(weights)
         name = blake2b(self._fingerprint_of, digest_size=4).hexdigest()
@@ -85,11 +85,11 @@ class LexicalCache:
         self._has_texts = False
         self._waiting: tuple[LexicalState, ToolVectors | None] | None = None
         self._task: asyncio.Task[None] | None = None
-        # Long enough ago that the first write waits for `_PAUSE_S` only.
+        # Long enough ago that the first write waits only for `_PAUSE_S`.
         self._written_at = -_BETWEEN_S
 
     async def read(self, tools: tuple[SearchableTool, ...]) -> RestoredIndex | None:
-        """The index of these tools; None: the file is of no use for them."""
+        """Return the index of these tools; None if the file is of no use for them."""
         if self._path is None or len(tools) < _LEAST or not self._path.exists():
             return None
         try:
@@ -107,7 +107,7 @@ class LexicalCache:
         return restored_index
 
     def changed(self, state: LexicalState, vectors: ToolVectors | None = None) -> None:
-        """Write it soon if much of it is new."""
+        """Schedule a write if much of the index is new."""
         if self._path is None or state.index is None or len(state.keys) < _LEAST:
             return
         if state.index.segments[0] is self._segment and (vectors is None or self._has_texts):
@@ -117,7 +117,7 @@ class LexicalCache:
             self._task = asyncio.create_task(self._write_soon())
 
     async def aclose(self) -> None:
-        """Write what waits, and stop."""
+        """Stop, and write what is pending."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -125,7 +125,7 @@ class LexicalCache:
         await self._write()
 
     async def forget(self) -> None:
-        """Remove the file; it is written again when much has changed."""
+        """Delete the file; it is written again after large changes."""
         self._waiting = None
         if self._path is not None:
             await anyio.to_thread.run_sync(lambda path: path.unlink(missing_ok=True), self._path)
@@ -134,7 +134,7 @@ class LexicalCache:
         while self._waiting is not None:
             before = self._waiting
             await anyio.sleep(max(_PAUSE_S, self._written_at + _BETWEEN_S - monotonic()))
-            # A change during the pause starts the pause again.
+            # A change during the pause restarts the pause.
             if self._waiting is before:
                 await self._write()
 
@@ -154,7 +154,7 @@ class LexicalCache:
         self._written_at = monotonic()
 
     def _read(self, path: Path, tools: tuple[SearchableTool, ...]) -> RestoredIndex | None:
-        # No pickle: a damaged or planted file must not run code.
+        # No pickle: a damaged or malicious file must not run code.
         with np.load(path, allow_pickle=False) as parts:
             if parts["about"].tobytes() != self._fingerprint_of:
                 return None
@@ -180,7 +180,7 @@ def _fingerprint_of(weights: WordWeights) -> bytes:
 
 
 def _marks(tools: Sequence[SearchableTool]) -> NDArray[np.uint64]:
-    """What tells a definition of a tool from all others; 0 where nothing does."""
+    """Return a digest of each tool's definition; 0 if the tool has no digest."""
     marks = b"".join(
         blake2b(f"{tool.key}\0{digest}".encode(errors="surrogatepass"), digest_size=16).digest()
         if (digest := tool.digest)
@@ -191,11 +191,11 @@ def _marks(tools: Sequence[SearchableTool]) -> NDArray[np.uint64]:
 
 
 def _matched(stored: NDArray[np.uint64], marks: NDArray[np.uint64]) -> NDArray[np.int32]:
-    """Where each of the wanted marks is, -1 where it is not; none twice."""
+    """Return the slot of each mark, -1 if it is not stored; no slot twice."""
     slots = np.full(len(marks), -1, np.int32)
     if not len(stored):
         return slots
-    # Searched by the first half of a mark, then compared as a whole.
+    # Searched by the first half of a mark, then compared completely.
     order = np.argsort(stored[:, 0], kind="stable").astype(np.int32)
     at = order[np.minimum(np.searchsorted(stored[order, 0], marks[:, 0]), len(order) - 1)]
     there = np.flatnonzero((stored[at] == marks).all(axis=1) & marks.any(axis=1))
@@ -205,7 +205,7 @@ def _matched(stored: NDArray[np.uint64], marks: NDArray[np.uint64]) -> NDArray[n
 
 
 def _state_of(parts: Mapping[str, NDArray[Any]]) -> LexicalState:
-    """What was written, without tools."""
+    """Restore the stored state, without tools."""
     usual = tuple(parts["usual"].tolist())
     patterns = Patterns(parts["patterns"].tolist())
     lengths = parts["lengths"]
@@ -254,12 +254,12 @@ def _write(
         "server_names": _joined(list(state.server_names)),
         "vocabulary": _joined(list(state.vocabulary)[: segment.terms]),
     }
-    # Written beside the old file and renamed: a crash leaves the old file whole. The process number
-    # keeps two processes from writing to the same file.
+    # Written next to the old file and renamed: a crash leaves the old file intact. The process ID
+    # prevents two processes from writing to the same file.
     fresh = path.with_name(f"{path.name}.{os.getpid()}")
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
-        # For the owner alone: the words of private tools may be confidential.
+        # Readable only by the owner: the words of private tools may be confidential.
         with os.fdopen(os.open(fresh, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as file:
             np.savez(file, **parts)  # pyright: ignore[reportArgumentType] - none is `allow_pickle`
         fresh.replace(path)

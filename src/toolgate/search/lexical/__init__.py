@@ -1,1 +1,1 @@
-"""Search by words: tokenizer, inverted index, BM25."""
+"""Search by words: query, inverted index, BM25."""

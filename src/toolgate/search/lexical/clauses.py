@@ -1,4 +1,4 @@
-"""The steps of a request, by rules: sentences, lines and words such as "then" part them."""
+"""Splits a request into steps by rules: at sentences, lines and words such as "then"."""
 
 import re
 
@@ -13,17 +13,17 @@ _CUT = re.compile(
     re.IGNORECASE,
 )
 _HINTS = ("then", "after that", "finally", "next", "as well as", "also", "\n", "\r")
-"""What a text of plain letters has where `_CUT` finds anything but a sentence or `, and`."""
+"""One of these is in every ASCII text that `_CUT` splits, except at a sentence or at `, and`."""
 _SHORTEST = 3
-"""Words of a clause; chosen."""
+"""Fewest words of a clause; chosen."""
 _FOREIGN = 0.5
-"""What a model for English makes of other languages in Latin letters: words that they share, and
-noise. Of 0.75, 0.5, 0.35 and 0.2 the highest that loses nothing to words alone
-(tests/search/test_languages.py); requests over English tools gain as much with each of them."""
+"""Share that a model for English reads of other languages in Latin letters: common words, and
+noise. The highest of 0.75, 0.5, 0.35 and 0.2 that is never worse than words alone
+(tests/search/test_languages.py); requests over English tools gain equally with each of them."""
 
 
 def clauses_of(text: str, limit: int) -> list[str]:
-    """The clauses of a request, at most `limit`; none where there are fewer than two."""
+    """Return at most `limit` clauses of a request; empty if there are fewer than two."""
     if not _may_have_several(text):
         return []
     parts = (part.strip(" ,.;:-\t") for part in _CUT.split(text))
@@ -32,7 +32,7 @@ def clauses_of(text: str, limit: int) -> list[str]:
 
 
 def _may_have_several(text: str) -> bool:
-    """Whether it is worth looking where to cut: a fraction of the time of looking."""
+    """Return whether a text may have several clauses; much faster than splitting it."""
     if not text.isascii():
         return True
     plain = text.lower()
@@ -44,9 +44,9 @@ def _may_have_several(text: str) -> bool:
 
 
 def readable_share(text: str) -> float:
-    """How far a model for English can read a text, in [0, 1].
+    """Return how well a model for English can read a text, in [0, 1].
 
-    The share of its letters that are Latin; half of that where the language is another one.
+    This is the share of Latin letters, halved if the language is not English.
     """
     share = 1.0
     if not text.isascii():

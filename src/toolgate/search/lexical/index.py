@@ -1,8 +1,8 @@
-"""Builds the index of words: what `bm25` ranks by, and one half of `hybrid`.
+"""Builds the index of words, by which `bm25` ranks, and which is one half of `hybrid`.
 
-One index over all tools; who may see which is a mask at the moment of the request. A change costs
-the words of the tools that changed: a small index is put together anew from counts that were read
-before, a large one gets a second segment (see `postings`).
+One index has all tools; a mask says for each request which are visible. A change costs only the
+words of the changed tools: a small index is rebuilt from existing counts, a large one gets a
+second segment (see `postings`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -41,31 +41,31 @@ from toolgate.search.tokenizer import (
 __all__ = ["SEGMENTED_FROM", "build_state", "is_current", "restored"]
 
 _CUT = {"description": 8_000, "parameter texts": 4_000}
-"""Characters of a field that are read, 1,000 of the others: bounds hostile texts; chosen."""
+"""Most characters of a field that are read, 1,000 of other fields: limits hostile texts; chosen."""
 _PROSE = frozenset({"description", "parameter texts"})
 SEGMENTED_FROM = 20_000
-"""Tools from which on a change becomes a segment of its own; chosen."""
+"""Index size above which changes go into a separate segment; chosen."""
 _DELTA_MOST = 0.1
-"""Share of tools outside the first segment at which all are put together; chosen."""
+"""Largest share of tools outside the first segment before segments are merged; chosen."""
 _GONE_MOST = 0.2
-"""Share of slots without a tool at which all are put together; chosen."""
+"""Largest share of slots without a tool before segments are merged; chosen."""
 _DRIFT_MOST = 0.05
-"""Relative change of a field's mean length at which all is weighed anew: BM25 divides by it, and
-scores of a segment are computed once; chosen."""
+"""Largest relative change of a field's mean length before all weights are recomputed: BM25
+divides by it, and the scores of a segment are computed only once; chosen."""
 
 
 def build_state(
     last: LexicalState, tools: tuple[SearchableTool, ...], weights: WordWeights
 ) -> LexicalState:
-    """The index of these tools; only those that `last` lacks are read."""
-    # The factor 4 and the 10,000 are chosen; they only bound how far the vocabulary grows.
+    """Build the index of these tools; read only those that `last` lacks."""
+    # The factor 4 and the 10,000 are chosen; they only limit the growth of the vocabulary.
     if last.index and len(last.vocabulary) > 4 * last.index.n_used + 10_000:
         last = LexicalState()  # most of its words belong to tools that are gone
     if not tools:
         return LexicalState(vocabulary=last.vocabulary)
     change = _change(last, tools)
     if last.index and len(tools) > SEGMENTED_FROM:
-        # What is gone counts no more in how rare its words are.
+        # Removed tools no longer count in document frequencies.
         away = _read(last.vocabulary, last.index.patterns, change.leaving(last), 0)
         state = _appended(last, tools, change, weights, terms_of(away.keys))
         if state is not None:
@@ -79,13 +79,13 @@ def restored(
     slots: NDArray[np.int32],
     weights: WordWeights,
 ) -> LexicalState:
-    """The index of these tools, of which most are in a segment that was read before.
+    """Build the index of these tools, most of which are in a stored segment.
 
     Args:
-        stored: That segment, without its tools.
+        stored: State with that segment, without its tools.
         tools: All tools.
-        slots: Where each of them is in it; -1: it is to be read.
-        weights: Those that the segment was weighed with.
+        slots: Slot of each tool in the segment; -1 for a tool that must be read.
+        weights: Weights with which the segment was computed.
     """
     assert stored.index is not None
     listed = [_NOBODY] * stored.size
@@ -97,7 +97,7 @@ def restored(
     gone = np.flatnonzero(~there)
     fresh = tuple(tools[at] for at in np.flatnonzero(slots < 0).tolist())
     last = replace(stored, tools=listed)
-    # Same tools in the same order as in the file: its arrays are used as they are.
+    # Same tools in the same order as in the file: its arrays are used unchanged.
     if not len(gone) and not fresh and bool((np.diff(slots) == 1).all()):
         return replace(last, tools_in_order=tools, keys=tuple(tool.key for tool in tools))
     change = _IndexChange(slots, fresh, gone, 0, 0)
@@ -110,32 +110,32 @@ def restored(
 
 
 _NOBODY = SearchableTool(key="", server="", name="")
-"""At a place whose tool is gone since it was read."""
+"""Placeholder in the slot of a tool that has been removed since the segment was stored."""
 
 
 @dataclass(frozen=True)
 class _IndexChange:
-    """What is different from the state before."""
+    """Differences from the previous state."""
 
     slots: NDArray[np.int32]
-    """Place of each tool in the state before; -1: it is new or another one now."""
+    """Slot of each tool in the previous state; -1 if it is new or changed."""
     fresh: tuple[SearchableTool, ...]
-    """The tools of those."""
+    """New and changed tools."""
     gone: NDArray[np.int64]
-    """Places in the state before whose tool is not there any more."""
+    """Slots in the previous state whose tools were removed."""
     head: int
-    """Tools that are the same at the beginning."""
+    """Number of unchanged tools at the beginning."""
     tail: int
-    """And at the end."""
+    """Number of unchanged tools at the end."""
 
     def leaving(self, last: LexicalState) -> list[SearchableTool]:
-        """The tools that are not there any more."""
+        """Return the removed tools."""
         slots: list[int] = self.gone.tolist()
         return [last.tools[slot] for slot in slots]
 
 
 def _change(last: LexicalState, tools: tuple[SearchableTool, ...]) -> _IndexChange:
-    """Most of a catalog stays: what is before and after all that changed is only compared."""
+    """Compare catalogs; the unchanged tools at both ends are only compared."""
     old, before = last.tools_in_order, _slots(last)
     head = shared_head(old, tools)
     tail = shared_tail(old, tools, head)
@@ -147,7 +147,7 @@ def _change(last: LexicalState, tools: tuple[SearchableTool, ...]) -> _IndexChan
         was = old_positions.get(tools[at].key)
         if was is not None and _same(old[was], tools[at]):
             slots[at] = before[was]
-            # Each old tool matches once; whatever remains in the end is gone.
+            # Each old tool matches once; the remaining ones are removed.
             del old_positions[tools[at].key]
     gone = np.sort(before[list(old_positions.values())].astype(np.int64))
     fresh = tuple(tools[at] for at in np.flatnonzero(slots < 0).tolist())
@@ -168,7 +168,7 @@ def _read(
 def _numbered(
     names: dict[str, int], tools: Iterable[SearchableTool], size: int
 ) -> NDArray[np.int32]:
-    """Numbers of the tools' servers; new ones are added."""
+    """Return the numbers of the tools' servers; add new servers."""
     numbers: dict[str, int] = {}
     server_of = np.empty(size, np.int32)
     for at, tool in enumerate(tools):
@@ -185,7 +185,7 @@ def _rebuilt(
     change: _IndexChange,
     weights: WordWeights,
 ) -> LexicalState:
-    """All in one segment, places as positions; what was read before is not read again."""
+    """Rebuild one segment, with positions as slots; reuse the existing counts."""
     vocabulary = last.vocabulary
     patterns = last.index.patterns if last.index else Patterns()
     fresh_at = np.flatnonzero(change.slots < 0).astype(np.int32)
@@ -210,7 +210,7 @@ def _rebuilt(
         lengths += part.lengths
     keys = np.concatenate([part.keys for part in counts])
     usual = mean_lengths([lengths])
-    # Frees the parts before the next step needs memory of the same order.
+    # Frees the parts before the next step needs a similar amount of memory.
     del counts
     segment = build_segment(
         [TermCounts(keys, lengths)],
@@ -234,7 +234,7 @@ def _rebuilt(
 
 
 def _moved(segment: Segment, moved: NDArray[np.int32], size: int) -> TermCounts:
-    """A segment's counts under new places; those of tools that are gone are left out."""
+    """Return a segment's counts in new slots, without removed tools."""
     keys = segment.keys()
     new = moved[segment.slots]
     stays = new >= 0
@@ -245,7 +245,7 @@ def _moved(segment: Segment, moved: NDArray[np.int32], size: int) -> TermCounts:
 
 
 def _placed(read: TermCounts, slots: NDArray[np.int32], size: int) -> TermCounts:
-    """Counts of tools that were numbered from 0, at their places."""
+    """Move counts of tools numbered from 0 to the slots of these tools."""
     lengths = np.zeros((FIELDS, size), np.uint16)
     lengths[:, slots] = read.lengths
     return TermCounts(with_slots(read.keys, slots[slots_of(read.keys)]), lengths)
@@ -258,9 +258,9 @@ def _appended(
     weights: WordWeights,
     away: NDArray[np.int64],
 ) -> LexicalState | None:
-    """The state before with new tools at its end; None where all is better put together anew.
+    """Append new tools to the previous state; None if a rebuild is better.
 
-    `away` are the terms of the tools that are gone, each as often as tools have it.
+    `away` are the terms of the removed tools, once for each tool that has them.
     """
     index = last.index
     assert index is not None
@@ -304,7 +304,7 @@ def _appended(
     live[gone] = False
     names = last.names
     if change.fresh:
-        # Names follow the segments: one index for the base, one for everything after it.
+        # Names follow the segments: one index for the base, one for all later tools.
         names = (*names[:1], joined_names([*names[1:], names_of(change.fresh, last.size)]))
     return LexicalState(
         tools_in_order=tools,
@@ -329,7 +329,7 @@ def _appended(
 
 
 class _TermReader:
-    """Turns the words of tools into numbers."""
+    """Converts the words of tools to term numbers."""
 
     def __init__(self, vocabulary: dict[str, int]) -> None:
         every, telling = _TermNumbers(vocabulary, prose=False), _TermNumbers(vocabulary, prose=True)
@@ -339,7 +339,7 @@ class _TermReader:
         ]
 
     def read(self, tool: SearchableTool) -> list[Iterable[int]]:
-        """For each field the numbers of its terms, as often as they occur."""
+        """Return the term numbers of each field, once per occurrence."""
         return [
             chain.from_iterable(map(numbers, words(text[:limit])))
             for (numbers, limit), text in zip(self._fields, field_texts(tool), strict=True)
@@ -347,7 +347,7 @@ class _TermReader:
 
 
 class _TermNumbers(dict[str, tuple[int, ...]]):
-    """The numbers of the terms of each word that was asked for."""
+    """Cached term numbers of each word."""
 
     def __init__(self, vocabulary: dict[str, int], *, prose: bool) -> None:
         super().__init__()
@@ -365,7 +365,7 @@ class _TermNumbers(dict[str, tuple[int, ...]]):
 
 
 def is_current(state: LexicalState, tools: tuple[SearchableTool, ...]) -> bool:
-    """Whether these are the tools of the index."""
+    """Return whether the index has exactly these tools."""
     if len(tools) != len(state.tools_in_order):
         return False
     head = shared_head(state.tools_in_order, tools)
@@ -375,7 +375,7 @@ def is_current(state: LexicalState, tools: tuple[SearchableTool, ...]) -> bool:
 def _same(old: SearchableTool, new: SearchableTool) -> bool:
     if old is new:
         return True
-    # The digest stands for the definition: comparing whole descriptions is slower.
+    # The digest stands for the definition: comparing full descriptions is slower.
     if old.digest or new.digest:
         return old.key == new.key and old.digest == new.digest and old.server == new.server
     return old == new

@@ -1,4 +1,4 @@
-"""Which words, names and quoted strings of a request a tool has."""
+"""Finds which words, names and quoted strings of a request a tool has."""
 
 import re
 from collections.abc import Collection, Iterable, Sequence
@@ -34,31 +34,32 @@ __all__ = [
 ]
 
 _PHRASE_CANDIDATES = 50
-"""Best tools whose texts are searched for quoted strings: reading texts is slow; chosen."""
+"""Number of best tools whose texts are searched for quoted strings: reading texts is slow;
+chosen."""
 _SHORT_WORDS = 6
-"""Words of a request up to which a single quoted word counts; chosen."""
+"""Most words of a request in which a single quoted word counts; chosen."""
 _NAMES_REMEMBERED = 4_096
-"""Names of tools whose words are remembered; chosen."""
+"""Most tool names whose words are cached; chosen."""
 _NAME_FIELD = FIELD_NAMES.index("name")
 _QUOTES = "\"'`“”„«»"
 _AROUND = f"{_QUOTES}.,;:!?()[]"
-"""What stands around a word and is no part of it."""
+"""Characters around a word that are not part of it."""
 _QUOTED = re.compile(r"""["“”„«»`]([^"“”„«»`]{2,100})["“”„«»`]|(?<!\w)'([^']{2,100})'(?!\w)""")
 
 
 def quoted_strings(query: str) -> list[str]:
-    """The quoted strings of a request, folded."""
+    """Return the quoted strings of a request, folded."""
     if query.isascii() and not ('"' in query or "'" in query or "`" in query):
         return []
     return [fold(text or other) for text, other in _QUOTED.findall(query)]
 
 
 def exact_matches(state: LexicalState, query: str, quoted: Sequence[str]) -> dict[int, int]:
-    """Tools that the request calls by name, with the rank of the way; lower is more exact."""
+    """Return the slots of tools named in the request, with a rank; lower is more exact."""
     bare = query.strip(_QUOTES)
-    # A request of more than 200 characters is no name; chosen.
+    # A request of more than 200 characters is not a name; chosen.
     whole = [fold(bare), plain_name(bare)] if len(bare) <= 200 else []
-    # A plain word inside a request, such as `search`, is not taken as a name: only words with
+    # A plain word in a request, such as `search`, is not taken as a name: only words with
     # separators (`list_files`) and quoted strings are.
     written = [
         fold(word.strip(_AROUND))
@@ -67,7 +68,7 @@ def exact_matches(state: LexicalState, query: str, quoted: Sequence[str]) -> dic
     ]
     within = [*quoted, *(word for word in written if not word.isalnum())]
     ranks: dict[int, int] = {}
-    # A name that is the whole request is more exact than one inside it, so ranks inside add 4.
+    # A name that is the entire request is more exact than one inside it, whose rank is raised by 4.
     for spellings, further in ((whole, 0), (within, 4)):
         for spelling in filter(None, spellings):
             for rank, slot in state.slots_named(spelling):
@@ -82,9 +83,10 @@ def positions_with_quotes(
     quoted: Sequence[str],
     slots: NDArray[np.int64] | None = None,
 ) -> list[int]:
-    """Positions of those of the best tools whose texts have all the quoted strings.
+    """Return the positions of those best tools whose texts have all quoted strings.
 
-    One quoted word counts in short requests alone: in long ones it is mostly a value for a tool.
+    A single quoted word counts only in short requests: in long ones it is usually a value for a
+    tool.
     """
     if quoted and len(query.split()) > _SHORT_WORDS:
         quoted = [phrase for phrase in quoted if " " in phrase]
@@ -100,7 +102,7 @@ def positions_with_quotes(
 
 
 def _stands_in(text: str, phrase: str) -> bool:
-    """Whether a folded text has a phrase; a word only as a whole one."""
+    """Return whether a folded text has a phrase; a single word must match entirely."""
     if phrase not in text:
         return False
     is_word = phrase.isalnum()
@@ -108,24 +110,24 @@ def _stands_in(text: str, phrase: str) -> bool:
 
 
 _Name: TypeAlias = tuple[str, tuple[str, ...]]
-"""A name, or a word of one, with its terms."""
+"""A name, or one of its words, with its terms."""
 
 
 class WordMatch(NamedTuple):
-    """What a tool has of a request."""
+    """What a tool matches of a request."""
 
     words: dict[str, list[str]]
-    """By the weightiest field with them."""
+    """Matched words, each under the field with the highest weight that has it."""
     share: float = 0.0
-    """Of what the request's words say, the rare ones most, in [0, 1]."""
+    """Matched share of the request's words, weighted by rarity, in [0, 1]."""
     named: float = 0.0
-    """The same of the tool's name alone, and with words for the same thing."""
+    """The same share for the tool's name only, including related words."""
     name_share: float = 0.0
-    """Share of what the tool's name says that the request says, in its words or others."""
+    """Share of the tool's name that the request has, including related words."""
 
 
 def matched_words(state: LexicalState, slots: Sequence[int], asked: ParsedQuery) -> list[WordMatch]:
-    """What each tool has of the request."""
+    """Return what each tool matches of the request."""
     index = state.index
     if index is None or not asked.max_score:
         return [WordMatch({}) for _ in slots]
@@ -153,7 +155,7 @@ def matched_words(state: LexicalState, slots: Sequence[int], asked: ParsedQuery)
 
 
 def said_by(index: WordIndex, asked: ParsedQuery, in_name: Collection[int]) -> float:
-    """What the words of a request say that some words say, as they are or in others."""
+    """Return the weight of the request's words that a name has, directly or as related words."""
     rarity = index.idf.data
     said = sum(rarity[number] for number in asked.terms if number in in_name)
     for related in asked.related:
@@ -163,7 +165,7 @@ def said_by(index: WordIndex, asked: ParsedQuery, in_name: Collection[int]) -> f
 
 
 def share_of_name(state: LexicalState, slot: int, said: Collection[int]) -> float:
-    """Share of what a tool's name says that a request says."""
+    """Return the share of a tool's name that a request has."""
     assert state.index is not None
     rarity = state.index.idf.data
     number_of = state.vocabulary.get
@@ -202,7 +204,7 @@ def _by_name(
 
 
 def _named(state: LexicalState, names: Iterable[_Name], numbers: Iterable[int]) -> list[str]:
-    """Those names that have one of the terms."""
+    """Return the names that have one of the terms."""
     number = state.vocabulary.get
     term_numbers: set[int | None] = set(numbers)
     return [
@@ -212,17 +214,17 @@ def _named(state: LexicalState, names: Iterable[_Name], numbers: Iterable[int]) 
 
 @lru_cache(maxsize=_NAMES_REMEMBERED)
 def _words_of_name(name: str) -> tuple[_Name, ...]:
-    """Remembered: the same tools are found again and again."""
+    """Split a name into words; cached, since the same tools are found repeatedly."""
     return tuple(map(_whole_name, dict.fromkeys(split_identifier(name))))
 
 
 @lru_cache(maxsize=WORDS_REMEMBERED)
 def _whole_name(name: str) -> _Name:
-    """Remembered: parameters have the same few names again and again."""
+    """Return a name with its terms; cached, since few names of parameters recur often."""
     return name, tuple(term for word in words(name) for term in terms(word))
 
 
 def explanation_of(matched: dict[str, list[str]]) -> str:
-    """One short sentence of what matched, the strongest field first."""
+    """Describe what matched in one short sentence, the strongest field first."""
     parts = [f'{label} "{" ".join(texts[:4])}"' for label, texts in matched.items() if texts]
     return f"matches {', '.join(parts[:3])}" if parts else "matches a parameter's description"

@@ -1,8 +1,8 @@
-"""Which words are in which tools, how often and in which field: the arrays that BM25 reads.
+"""Arrays for BM25: which words are in which tools, how often and in which field.
 
-A segment holds the words of tools at consecutive places. A large index is one segment with all
-tools and a small one with those that changed since: a changed server costs its own words, until
-so much has changed that all is put into one segment again. Document frequencies are common.
+A segment has the words of tools in consecutive slots. A large index has one segment with all
+tools and a small one with those that changed later: a changed server costs only its own words,
+until so much has changed that the segments are merged. Document frequencies are shared.
 """
 
 from array import array
@@ -30,38 +30,38 @@ __all__ = [
 ]
 
 FIELDS = 6
-"""Fields of a tool."""
+"""Number of fields of a tool."""
 
-# A posting is one 64-bit number, so that sorting numbers sorts postings: 24 bits of the term, 24 of
-# the slot, 16 of the pattern.
+# A posting is one 64-bit number, so that sorting numbers sorts postings: 24 bits for the term, 24
+# for the slot, 16 for the pattern.
 _TERM_SHIFT = 40
 _SLOT_SHIFT = 16
-"""Bits for the code of a weight; the rest of a word's number lies above."""
+"""Bits for the code of a pattern; the slot and the term are above them."""
 _SLOT_BITS = (1 << (_TERM_SHIFT - _SLOT_SHIFT)) - 1
 _CODES_MOST = 1 << _SLOT_SHIFT
-# 6 fields of 10 bits fit into a 64-bit number while counts are added up (`_counted`).
+# 6 fields of 10 bits fit into a 64-bit number while counts are summed (`_counted`).
 _COUNT_BITS = 10
 _COUNT_MOST = (1 << _COUNT_BITS) - 1
-"""A word that is repeated more often in a field counts no more."""
+"""Highest count of a word in a field; more repetitions are ignored."""
 _READ_AT_ONCE = 1 << 18
-"""Words that are counted at a time; chosen."""
+"""Number of words after which they are counted as one batch; chosen."""
 _BLOCK = 1 << 21
-"""Postings that are weighed at a time, so that what is computed on the way stays small; chosen."""
+"""Number of postings weighted at a time, which limits temporary memory; chosen."""
 
 Weights: TypeAlias = tuple[float, ...]
 """A number for each field."""
 
 
 class Patterns:
-    """Numbers for how often a term is in each field: few of all possible cases occur."""
+    """Numbers the patterns of how often a term is in each field: few patterns occur."""
 
     def __init__(self, table: Iterable[Sequence[int]] = ()) -> None:
-        """Take the rows of a table that others gave, in their order; nothing begins with few."""
+        """Load the rows of a stored table in their order; an empty one starts with defaults."""
         self._codes: dict[int, int] = {}
         self._counts: list[tuple[int, ...]] = []
         self._fields: dict[int, tuple[int, ...]] = {}
         self._table = np.zeros((0, FIELDS), np.float32)
-        # Every combination of fields with one occurrence comes first: `code` falls back to these.
+        # All combinations of fields with one occurrence come first: `code` falls back to these.
         each_once = (
             tuple(fields >> row & 1 for row in range(FIELDS)) for fields in range(1 << FIELDS)
         )
@@ -69,12 +69,11 @@ class Patterns:
             self._add(tuple(counts))
 
     def code(self, packed: int) -> int:
-        """Number of counts that are packed, 16 bits a field, the first field lowest."""
+        """Return the number of packed counts, 16 bits per field, the first field lowest."""
         code = self._codes.get(packed)
         if code is None:
             counts = tuple(packed >> 16 * row & 0xFFFF for row in range(FIELDS))
-            # 65,536 patterns are all that 16 bits can number. Beyond, a term counts once in each
-            # field.
+            # 16 bits can number 65,536 patterns. Beyond these, a term counts once in each field.
             if len(self._counts) >= _CODES_MOST:
                 code = self._codes[_packed(tuple(min(1, count) for count in counts))]
             else:
@@ -82,13 +81,13 @@ class Patterns:
         return code
 
     def table(self) -> NDArray[np.float32]:
-        """Shape (codes, fields): what each number means."""
+        """Return the counts of each pattern, of shape (codes, fields)."""
         if len(self._table) != len(self._counts):
             self._table = np.array(self._counts, np.float32)
         return self._table
 
     def fields_of(self, code: int) -> tuple[int, ...]:
-        """The fields that have the term."""
+        """Return the fields that have the term."""
         rows = self._fields.get(code)
         if rows is None:
             rows = tuple(row for row, count in enumerate(self._counts[code]) if count)
@@ -107,25 +106,25 @@ def _packed(counts: tuple[int, ...]) -> int:
 
 @dataclass(frozen=True)
 class TermCounts:
-    """The words of some tools as they were read."""
+    """Counts of the terms of some tools."""
 
     keys: NDArray[np.uint64]
-    """One for each term of each tool, in any order: term, place and pattern in one number."""
+    """One per term and tool, in any order: term, slot and pattern in one number."""
 
     lengths: NDArray[np.uint16]
-    """Shape (fields, tools): words of each field."""
+    """Number of words in each field, of shape (fields, tools)."""
 
 
 def read_counts(
     tools: Iterable[Sequence[Iterable[int]]], patterns: Patterns, first: int, n_tools: int
 ) -> TermCounts:
-    """The counts of tools whose fields are given as numbers of terms.
+    """Count the terms of tools, whose fields are given as term numbers.
 
     Args:
-        tools: For each tool and each field the terms in it, as often as they occur.
-        patterns: Takes the patterns that occur.
-        first: Place of the first tool.
-        n_tools: How many there are.
+        tools: For each tool and field its term numbers, once per occurrence.
+        patterns: Patterns, to which new ones are added.
+        first: Slot of the first tool.
+        n_tools: Number of tools.
     """
     keys: list[NDArray[np.uint64]] = []
     lengths = np.zeros((FIELDS, n_tools), np.uint16)
@@ -150,27 +149,27 @@ def _counted(
     first: int,
     lengths: NDArray[np.uint16],
 ) -> NDArray[np.uint64]:
-    """The counts of some tools; their lengths are filled in.
+    """Count the terms of some tools and fill in `lengths`.
 
     Args:
-        numbers: Terms, by tool and field.
-        ends: Where those of each field of each tool end.
-        patterns: Takes the patterns that occur.
-        first: Place of the first tool.
-        lengths: Shape (fields, tools).
+        numbers: Term numbers, by tool and field.
+        ends: End of each field of each tool in `numbers`.
+        patterns: Patterns, to which new ones are added.
+        first: Slot of the first tool.
+        lengths: Output of shape (fields, tools).
     """
     sizes = np.diff(np.frombuffer(ends, np.int64), prepend=0) if ends else np.zeros(0, np.int64)
     lengths[:] = np.minimum(sizes, 0xFFFF).reshape(-1, FIELDS).T
     if not numbers:
         return np.zeros(0, np.uint64)
-    # For now the field is where the pattern goes later: sorting then groups by term, tool and
+    # For now, the field is where the pattern goes later: sorting then groups by term, tool and
     # field.
     tools, fields = np.divmod(np.arange(len(sizes), dtype=np.uint64), np.uint64(FIELDS))
     owners = (tools + np.uint64(first)) << np.uint64(_SLOT_SHIFT) | fields
     keys = np.frombuffer(numbers, np.int64).astype(np.uint64) << np.uint64(_TERM_SHIFT)
     keys |= np.repeat(owners, sizes)
     keys.sort()
-    # The complement of the first key differs from it, so that the first key begins a run, too.
+    # The complement of the first key differs from it, so that the first key starts a run, too.
     begins = np.flatnonzero(np.diff(keys, prepend=~keys[:1]))
     counts = np.minimum(np.diff(begins, append=len(keys)), _COUNT_MOST).astype(np.uint64)
     keys = keys[begins]
@@ -185,46 +184,46 @@ def _counted(
 
 
 def _spread(counts: int) -> int:
-    """Counts of fields with the room that patterns give each."""
+    """Convert counts of 10 bits per field to the 16 bits that patterns use."""
     return _packed(tuple(counts >> _COUNT_BITS * row & _COUNT_MOST for row in range(FIELDS)))
 
 
 @dataclass(frozen=True)
 class Segment:
-    """Postings of tools at consecutive places, by term."""
+    """Postings of tools in consecutive slots, sorted by term."""
 
     first: int
-    """Place of its first tool."""
+    """Slot of its first tool."""
 
     lengths: NDArray[np.uint16]
-    """Shape (fields, tools)."""
+    """Number of words in each field, of shape (fields, tools)."""
 
     begins: NDArray[np.int64]
-    """Where the postings of each term begin; one more than there are terms."""
+    """Start of each term's postings; one entry more than there are terms."""
 
     slots: NDArray[np.int32]
-    """The tools of each term, ascending."""
+    """Slots of the tools that have each term, ascending."""
 
     codes: NDArray[np.uint16]
-    """The pattern of each posting."""
+    """Pattern number of each posting."""
 
     worth: NDArray[np.float32]
-    """What each posting counts before it is weighed by how rare its term is, in [0, 1)."""
+    """Score of each posting before multiplication by the idf of its term, in [0, 1)."""
 
     @property
     def terms(self) -> int:
-        """Numbers of terms that it knows of."""
+        """Number of terms that it covers."""
         return len(self.begins) - 1
 
     def terms_at(self, gone: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The terms of the tools at some places, each as often as tools have it."""
+        """Return the terms of the tools in some slots, once for each tool that has them."""
         is_gone = np.zeros(self.lengths.shape[1], np.bool_)
         is_gone[gone - self.first] = True
         postings = np.flatnonzero(is_gone[self.slots - self.first])
         return np.searchsorted(self.begins, postings, "right") - 1
 
     def keys(self) -> NDArray[np.uint64]:
-        """Its postings as `TermCounts` has them."""
+        """Return its postings in the format of `TermCounts.keys`."""
         keys = np.repeat(np.arange(self.terms, dtype=np.uint64), np.diff(self.begins))
         keys <<= np.uint64(_TERM_SHIFT)
         keys |= self.slots.astype(np.uint64) << np.uint64(_SLOT_SHIFT)
@@ -235,9 +234,9 @@ class Segment:
 def mean_lengths(
     lengths: Sequence[NDArray[np.uint16]], gone: NDArray[np.int64] | None = None
 ) -> Weights:
-    """Mean length of each field over all tools.
+    """Return the mean length of each field over all tools.
 
-    Those at the places `gone`, counted through all the arrays, are left out.
+    Tools in the slots `gone`, counted across all arrays, are left out.
     """
     total = np.zeros(FIELDS, np.int64)
     first = 0
@@ -252,17 +251,17 @@ def mean_lengths(
 
 
 def terms_of(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """The term of each count."""
+    """Return the term of each count."""
     return (keys >> np.uint64(_TERM_SHIFT)).astype(np.int64)
 
 
 def slots_of(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """The place of each count."""
+    """Return the slot of each count."""
     return ((keys >> np.uint64(_SLOT_SHIFT)) & np.uint64(_SLOT_BITS)).astype(np.int64)
 
 
 def with_slots(keys: NDArray[np.uint64], slots: NDArray[np.int32]) -> NDArray[np.uint64]:
-    """The same counts at other places."""
+    """Return the same counts with other slots."""
     bare = keys & ~np.uint64(_SLOT_BITS << _SLOT_SHIFT)
     return bare | (slots.astype(np.uint64) << np.uint64(_SLOT_SHIFT))
 
@@ -278,22 +277,22 @@ def build_segment(
     k1: float,
     b: float,
 ) -> Segment:
-    """A segment of these counts.
+    """Build a segment from counts.
 
     Args:
-        counts: Those of tools at consecutive places, the first of them at `first`.
-        first: See above.
-        n_terms: Numbers of terms given so far.
-        patterns: Those that were used for reading.
+        counts: Counts of tools in consecutive slots, the first of them in `first`.
+        first: Slot of the first tool.
+        n_terms: Number of terms so far.
+        patterns: Patterns that the counts refer to.
         usual: Mean length of each field.
         weights: Weight of each field.
         k1: How much repetition counts.
-        b: How much a long text is held against a tool.
+        b: How much a long text counts against a tool.
     """
     keys = np.concatenate([part.keys for part in counts]) if counts else np.zeros(0, np.uint64)
     keys.sort()
     lengths = np.concatenate([part.lengths for part in counts], axis=1)
-    # The term is in the highest bits, so a search for its smallest key finds where it begins.
+    # The term is in the highest bits, so searching for its smallest key finds its start.
     bounds = np.arange(n_terms + 1, dtype=np.uint64) << np.uint64(_TERM_SHIFT)
     begins = np.searchsorted(keys, bounds).astype(np.int64)
     codes = (keys & np.uint64(_CODES_MOST - 1)).astype(np.uint16)
@@ -312,9 +311,9 @@ def build_segment(
     for begin in range(0, len(slots), _BLOCK):
         part = slice(begin, begin + _BLOCK)
         tools, kinds = slots[part] - first, codes[part]
-        # BM25 over a text in which each field is repeated as often as it weighs (Robertson,
-        # Zaragoza, Taylor 2004, section 4): repetitions are added over the fields, each weighed,
-        # and then saturated by k1 and the relative length of the tool.
+        # BM25 over a text in which each field is repeated according to its weight (Robertson,
+        # Zaragoza, Taylor 2004, section 4): weighted repetitions are summed over the fields, and
+        # then saturated by k1 and the relative length of the tool.
         total = np.zeros(len(tools), np.float32)
         for row, weight in rows:
             total += table[:, row][kinds] * weight
@@ -323,7 +322,7 @@ def build_segment(
 
 
 class WordIndex:
-    """BM25 over segments. Frozen: a change makes a new one, which shares what stayed."""
+    """BM25 over segments. Frozen: a change creates a new one, which shares unchanged parts."""
 
     def __init__(
         self,
@@ -334,14 +333,14 @@ class WordIndex:
         gone: NDArray[np.int64] | None = None,
         gone_df: NDArray[np.int64] | None = None,
     ) -> None:
-        """Put segments together.
+        """Combine segments.
 
         Args:
-            segments: In order of their places.
-            usual: Mean lengths that they were sealed with.
-            patterns: Those of the segments.
-            gone: Places whose tool is not there any more.
-            gone_df: How many of these each term had.
+            segments: Segments in order of their slots.
+            usual: Mean lengths with which they were built.
+            patterns: Patterns of the segments.
+            gone: Slots of removed tools.
+            gone_df: Number of removed tools that had each term.
         """
         self.segments = segments
         self.usual = usual
@@ -349,7 +348,7 @@ class WordIndex:
         self.gone = np.zeros(0, np.int64) if gone is None else gone
         self.n_terms = max((segment.terms for segment in segments), default=0)
         self.size = sum(segment.lengths.shape[1] for segment in segments)
-        """Places, those of gone tools included."""
+        """Number of slots, including those of removed tools."""
         self.live = self.size - len(self.gone)
         df = np.zeros(self.n_terms, np.int64)
         for segment in segments:
@@ -359,7 +358,7 @@ class WordIndex:
             self.gone_df[: len(gone_df)] = gone_df
         df = np.maximum(df - self.gone_df, 0)
         self.df = df
-        # The idf of BM25 as Lucene has it: the 1 inside the logarithm keeps it above 0.
+        # The idf of BM25 as in Lucene: the 1 inside the logarithm keeps it above 0.
         self.idf = np.log1p((self.live - df + 0.5) / (df + 0.5)).astype(np.float32)
         self.n_used = int(np.count_nonzero(df))
         self.rarest = float(np.log1p((self.live + 0.5) / 0.5))
@@ -370,13 +369,14 @@ class WordIndex:
         terms_asked: Iterable[int],
         related: Iterable[tuple[object, int, Iterable[tuple[int, float]]]] = (),
     ) -> NDArray[np.float32]:
-        """BM25 of each place for these terms.
+        """Return the BM25 score of each slot for these terms.
 
         Args:
-            terms_asked: Their numbers.
-            related: Terms that count in the place of another one, each with its weight: for each a
-                word, the number of the other one (-1: it is in no tool), and their numbers. A place
-                has the best of them, and never more than the other one could give.
+            terms_asked: Numbers of the terms.
+            related: Terms that may replace another one: for each a word, the number of the
+                replaced term (-1 if no tool has it), and the numbers and weights of the others.
+                A slot gets the best of their scores, which is never higher than the replaced
+                term could give.
         """
         scores = np.zeros(self.size, np.float32)
         replaced: set[int] = set()
@@ -396,7 +396,7 @@ class WordIndex:
                         slots.append(segment.slots[begin:end])
                         worth.append(segment.worth[begin:end] * rarity[number])
         if slots:
-            # Slots repeat, once for each term they have, so a plain indexed addition would lose
+            # Slots repeat, once for each of their terms, so a plain indexed addition would lose
             # some.
             np.add.at(scores, np.concatenate(slots), np.concatenate(worth))
         if len(self.gone):
@@ -404,7 +404,7 @@ class WordIndex:
         return scores
 
     def _best_of(self, asked: int, others: Iterable[tuple[int, float]]) -> NDArray[np.float32]:
-        """For each place the best that a term or one that stands for it gives."""
+        """Return for each slot the best score of a term or one that may replace it."""
         best = np.zeros(self.size, np.float32)
         most = self.rarest if asked < 0 else float(self.idf[asked])
         own = () if asked < 0 else ((asked, 1.0),)
@@ -418,7 +418,7 @@ class WordIndex:
         return best
 
     def has(self, number: int, allowed: NDArray[np.bool_] | None) -> bool:
-        """Whether an allowed tool has a term."""
+        """Return whether an allowed tool has a term."""
         if allowed is None:
             return bool(self.df[number])
         for segment in self.segments:
@@ -431,7 +431,7 @@ class WordIndex:
     def fields_of(
         self, terms_asked: Iterable[int], slots: Sequence[int]
     ) -> list[dict[int, list[int]]]:
-        """For each of these places, the terms by the field that has them."""
+        """Return for each of these slots the matching terms by field."""
         matched: list[dict[int, list[int]]] = [{} for _ in slots]
         fields_of = self.patterns.fields_of
         for segment in self.segments:
@@ -443,7 +443,7 @@ class WordIndex:
                 begin, end = begins[number], begins[number + 1]
                 if begin == end:
                     continue
-                # A few single looks cost less than the same in whole arrays.
+                # A few single lookups cost less than operations on entire arrays.
                 for fields, slot in zip(matched, slots, strict=True):
                     at = bisect_left(owners, slot, begin, end)
                     if at < end and owners[at] == slot:
@@ -452,5 +452,5 @@ class WordIndex:
         return matched
 
     def max_score(self, terms_asked: list[int], unknown: int) -> float:
-        """The highest score that a request of these words could have; `unknown` are in no tool."""
+        """Return the highest possible score of a request; `unknown` words are in no tool."""
         return float(np.add.reduce(self.idf[terms_asked])) + unknown * self.rarest

@@ -1,4 +1,4 @@
-"""The words of a request as the index knows them, and how much of a request tools cover."""
+"""Parses the words of a request for the index, and computes how much of it tools cover."""
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -34,53 +34,53 @@ __all__ = [
 ]
 
 QUERY_CHARS = 4_000
-"""Characters of a query that are searched; chosen."""
+"""Most characters of a query that are searched; chosen."""
 QUERIES = 32
-"""Queries of a request that are searched; chosen."""
+"""Most queries of a request that are searched; chosen."""
 _SHORT = 8
-"""Words of a request up to which missing words are named; chosen."""
+"""Most words of a request whose missing words are listed; chosen."""
 _RELATED_TOOLS = 5_000
-"""Tools with a related word up to which it is searched: bounds the work for one request in a large
-catalog, in which such a word says little; chosen."""
+"""Most tools with a related word for which it is searched: limits the work for one request in a
+large catalog, where such a word is uninformative; chosen."""
 _OWN_LANGUAGE = 0.3
-"""Share of a request from which on a tool that has its words makes a translation needless;
-chosen."""
+"""Share of a request that a tool must cover in the original language to make a translation
+unnecessary; chosen."""
 _QUERY_TERMS = 256
-"""Terms of a request that are searched: bounds the work for one request; chosen."""
+"""Most terms of a request that are searched: limits the work for one request; chosen."""
 WORDS_REMEMBERED = 20_000
-"""Words of requests whose terms are remembered; chosen."""
+"""Most words of requests whose terms are cached; chosen."""
 
 
 class RelatedWords(NamedTuple):
-    """What the thing that a word of a request names is called, too."""
+    """Other names for what a word of a request names."""
 
     word: str
-    """As it was written."""
+    """The word as written."""
     number: int
-    """Number of its term; -1: no tool has it."""
+    """Number of its term; -1 if no tool has it."""
     others: tuple[tuple[int, float], ...]
-    """Numbers of other terms, and what each counts against the word itself."""
+    """Numbers of other terms, and the weight of each relative to the word itself."""
 
 
 class ParsedQuery(NamedTuple):
     """The words of one request, as the index knows them."""
 
     terms: dict[int, str]
-    """The word as it was written, by the number of its term."""
+    """Words as written, by the number of their term."""
     unknown: tuple[str, ...] = ()
-    """Words, as they were written, of terms that no tool has."""
+    """Words, as written, whose terms no tool has."""
     only_common: bool = False
-    """Whether it has words, but none that says anything."""
+    """Whether it has words, but only uninformative ones."""
     n_words: int = 0
-    """All its words, those that say nothing too."""
+    """Number of all its words, including uninformative ones."""
     max_score: float = 0.0
     """The highest score that a tool could have for it."""
     related: tuple[RelatedWords, ...] = ()
-    """Words that other words stand for as well."""
+    """Words that have related words."""
 
 
 def parse_query(state: LexicalState, text: str) -> ParsedQuery:
-    """The words of a request that count."""
+    """Return the words of a request that count."""
     numbers: dict[int, str] = {}
     unknown: dict[str, str] = {}
     common, small = False, stop_words_of(text)
@@ -120,7 +120,7 @@ def _related(
     number_of: Callable[[str, int], int],
     rarity: memoryview,
 ) -> tuple[RelatedWords, ...]:
-    """The words of a request with others for the same thing, as far as tools have these."""
+    """Return the words of a request that have related words in tools."""
     by_term = related_terms(text)
     if not by_term:
         return ()
@@ -147,7 +147,7 @@ def _related(
 
 @lru_cache(maxsize=WORDS_REMEMBERED)
 def _telling(word: str) -> tuple[tuple[str, ...], bool]:
-    """The terms of a request's word that say something, and whether others say nothing."""
+    """Return the informative terms of a word, and whether it has uninformative ones."""
     every = terms(word)
     if word.lower() in IGNORED:
         return (), bool(every)
@@ -159,36 +159,37 @@ _NO_DF = np.zeros(0, np.int64)
 
 
 def coverage(state: LexicalState, asked: ParsedQuery) -> NDArray[np.float32]:
-    """Share of the request that each place covers, in [0, 1)."""
+    """Return the share of the request that each slot covers, in [0, 1)."""
     if state.index is None or not (asked.terms or asked.related):
         return np.zeros(state.size, np.float32)
-    # BM25 over the highest score that this request could have: 1 would be every word, in fields
-    # of any weight, repeated without end.
+    # The BM25 score divided by the highest possible score of this request: 1 would be every word,
+    # in fields of any weight, repeated endlessly.
     scores = state.index.scores(asked.terms, asked.related)
     scores /= asked.max_score
     return scores
 
 
 class RequestReading(NamedTuple):
-    """How a request was read."""
+    """A parsed request and what tools cover of it."""
 
     asked: ParsedQuery
-    """Its words, or those of its translation where these find more."""
+    """Its words, or those of its translation if these match better."""
     shares: NDArray[np.float32]
-    """Share of it that each place covers, as it is or in English, in [0, 1)."""
+    """Share of it that each slot covers, in the original language or in English, in [0, 1)."""
     translated: float | None
-    """How far its translation counts, in [0, 1]; None where it has none."""
+    """Weight of its translation, in [0, 1]; None if it has none."""
 
 
 def read_request(state: LexicalState, text: str) -> RequestReading:
-    """A request as it is, and in English where it is in another language."""
+    """Parse a request, and its English translation if it is in another language."""
     asked = parse_query(state, text)
     shares = coverage(state, asked)
     translation = in_english(text)
     if translation is None:
         return RequestReading(asked, shares, None)
-    # The better tools in the language of the request fit, the less it takes others. Characters of
-    # texts without blanks are in several terms each, so that a tool covers half as much of them.
+    # The better tools match in the language of the request, the less the translation counts.
+    # Characters of texts without spaces are in several terms each, so that a tool covers half as
+    # much of them.
     best = float(shares.max(initial=0.0)) * (1 if translation.is_spaced else 2)
     counts = translation.share * (1 - min(1.0, best / _OWN_LANGUAGE))
     english = parse_query(state, translation.text)
@@ -202,10 +203,10 @@ def read_request(state: LexicalState, text: str) -> RequestReading:
 def missing_words_notice(
     state: LexicalState, asked: ParsedQuery, allowed: NDArray[np.bool_] | None
 ) -> str:
-    """Which words of a short request no visible tool has; long requests tell a story."""
+    """List the words of a short request that no visible tool has; long requests get no notice."""
     if state.index is None or len(asked.terms) + len(asked.unknown) > _SHORT:
         return ""
-    # Words of hidden tools count as missing: a notice must not tell that they are somewhere.
+    # Words of hidden tools count as missing: a notice must not reveal that they exist.
     hidden = (word for number, word in asked.terms.items() if not state.index.has(number, allowed))
     other_words = {
         related.word
@@ -221,7 +222,7 @@ def missing_words_notice(
 
 
 def no_match_notice(asked: ParsedQuery) -> str:
-    """Why there is no hit at all."""
+    """Explain why there are no hits at all."""
     if asked.terms or asked.unknown:
         return (
             "Nothing fits: no tool here has any of these words. "

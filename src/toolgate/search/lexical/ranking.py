@@ -1,4 +1,4 @@
-"""Picks the best scores, restricts a search to allowed tools, and merges lists of hits."""
+"""Selects the best scores, restricts a search to allowed tools, and merges lists of hits."""
 
 from collections.abc import Sequence
 from heapq import nsmallest
@@ -15,18 +15,18 @@ from toolgate.search.tokenizer import (
 __all__ = ["allowed_by", "best_positions", "highest_scores", "interleave_hits"]
 
 _LANES = 16
-"""Rows into which scores are folded for their highest; chosen."""
+"""Number of rows into which scores are folded to find the highest; chosen."""
 _TINY = float(np.finfo(np.float32).tiny)
-"""The smallest score that is not 0."""
+"""The smallest score above 0 that counts."""
 
 
 def allowed_by(
     state: LexicalState, request: SearchRequest
 ) -> tuple[NDArray[np.bool_] | None, int, list[str]]:
-    """Which places may be found, None for all; how many these are; and what is to be said."""
+    """Return which slots may be found (None for all), how many these are, and notices."""
     mask = request.mask
     if mask is not None and len(mask) != len(state.tools_in_order):
-        # A mask made for another state of the index says nothing about this one.
+        # A mask for another state of the index does not apply to this one.
         nobody = np.zeros(state.size, np.bool_)
         return nobody, 0, ["The tools changed during the search. Search again."]
     if mask is None:
@@ -59,9 +59,9 @@ def best_positions(
     limit: int,
     slots: NDArray[np.int64] | None = None,
 ) -> list[int]:
-    """Where the best are, none with a score of 0; equal scores in order of key.
+    """Return the positions of the best scores above 0; equal scores are sorted by key.
 
-    `slots` are those of the scores; None: one score for each place.
+    `slots` are the slots of the scores; None if there is one score for each slot.
     """
     if limit <= 0:
         return []
@@ -71,7 +71,7 @@ def best_positions(
     order = lost.argsort(kind="stable")
     ranked: list[int] = highest[order].tolist()
     reached: list[float] = lost[order].tolist()
-    # Keys are looked up only where scores tie, since that is slower than the sort.
+    # Keys are looked up only if scores tie, since that is slower than the sort.
     if len(set(reached)) < len(reached):
         where: list[int] = ranked if slots is None else slots[ranked].tolist()
         keys = [state.tools[slot].key for slot in where]
@@ -81,10 +81,11 @@ def best_positions(
 
 
 def highest_scores(scores: NDArray[np.float32], limit: int) -> NDArray[np.int64]:
-    """Where the highest scores above 0 are, and all that are equal to the least of these."""
+    """Return the positions of the highest scores above 0, including ties with the last one."""
     rows = len(scores) // _LANES
     if rows > 4 * limit:
-        # The limit-th of the highest of each lane is no more than the limit-th of all.
+        # The `limit`-th highest maximum of a lane is no more than the `limit`-th highest of all
+        # scores.
         lanes = np.maximum.reduce(scores[: rows * _LANES].reshape(_LANES, rows), axis=0)
         lanes.partition(-limit)
         (positions,) = (scores >= max(float(lanes[-limit]), _TINY)).nonzero()
@@ -98,7 +99,7 @@ def highest_scores(scores: NDArray[np.float32], limit: int) -> NDArray[np.int64]
 
 
 def _least_of(scores: NDArray[np.float32], limit: int) -> float:
-    """The `limit`-th of the highest."""
+    """Return the `limit`-th highest score."""
     cut = scores.copy()
     cut.partition(-limit)
     return float(cut[-limit])
@@ -107,9 +108,9 @@ def _least_of(scores: NDArray[np.float32], limit: int) -> float:
 def interleave_hits(
     lists: Sequence[Sequence[Hit]], limit: int, *, then: Sequence[Sequence[Hit]] = ()
 ) -> list[Hit]:
-    """The hits of several requests by turns, each tool once with its best relevance.
+    """Interleave the hits of several requests, each tool once with its best relevance.
 
-    Those of `then` follow when all others are dealt.
+    The lists in `then` follow after all other lists.
     """
     if len(lists) + len(then) == 1:
         return list((lists or then)[0][:limit])

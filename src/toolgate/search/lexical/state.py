@@ -1,4 +1,4 @@
-"""One state of the index of words, which searches read while the next one is built."""
+"""A state of the index of words, which searches read while the next one is built."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,42 +17,42 @@ __all__ = ["LexicalState"]
 
 @dataclass(frozen=True)
 class LexicalState:
-    """One state of the index; what is added to shared parts later is beyond what it looks at.
+    """A state of the index; it ignores what later states add to shared parts.
 
-    A tool has a place in the arrays, and a position in the order of the mask. Both are the same
-    until a large index gets tools in its middle, or loses some.
+    A tool has a slot in the arrays, and a position in the order of the mask. Both are the same
+    until tools are inserted into, or removed from, a large index.
     """
 
     tools_in_order: tuple[SearchableTool, ...] = ()
     """The tools, by position."""
     keys: tuple[str, ...] = ()
-    """Theirs."""
+    """The keys of the tools, by position."""
     tools: Sequence[SearchableTool] = ()
-    """The tools by place; later states may share and lengthen it."""
+    """The tools by slot; later states may share and extend this list."""
     size: int = 0
-    """Places, those of tools that are gone included."""
+    """Number of slots, including those of removed tools."""
     slots: NDArray[np.int32] | None = None
-    """Place of each position; None: they are the same."""
+    """Slot of each position; None if they are the same."""
     live: NDArray[np.bool_] | None = None
-    """Which places have a tool; None: all of them."""
+    """Which slots have a tool; None if all have one."""
     servers: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
-    """Number of each place's server in `server_names`."""
+    """Number of each slot's server in `server_names`."""
     server_names: dict[str, int] = field(default_factory=dict[str, int])
-    """By folded name; later states share it and add to it."""
+    """Numbers of servers by folded name; later states share and extend it."""
     names: "tuple[NameIndex, ...]" = ()
-    """What people call the tools."""
+    """Indexes of the names of the tools."""
     vocabulary: dict[str, int] = field(default_factory=dict[str, int])
-    """Numbers of terms; later states share it and add to it."""
+    """Numbers of terms; later states share and extend it."""
     index: WordIndex | None = None
-    """The arrays that are shared between states."""
+    """The postings, which states may share."""
 
     @property
     def nameless(self) -> int | None:
-        """What stands for the server of tools without the name of one; None: all have one."""
+        """Number of the empty server name; None if all tools have a server name."""
         return self.server_names.get("")
 
     def slots_named(self, spelling: str) -> list[tuple[int, int]]:
-        """What people call so: the rank of that way, 0 for the key itself, and the place."""
+        """Return the tools with this spelling: its rank (0 for the key itself) and the slot."""
         checksum = checksum_of(spelling)
         return [
             (rank, slot)

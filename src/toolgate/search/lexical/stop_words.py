@@ -1,7 +1,8 @@
-"""Which words of a request only hold its sentence together, and whether it is in English.
+"""Stop words of requests, and whether a request is in English.
 
-No detector: it looks for the small words of some thirty languages, those that no sentence does
-without. A request without any, `Rechnung erstellen`, is taken as English, which costs little.
+This is no language detector: it looks for the stop words of about thirty languages, which hardly
+any sentence lacks. A request without any, such as `Rechnung erstellen`, is taken as English,
+which costs little.
 """
 
 import json
@@ -19,7 +20,7 @@ _LISTS = {
         Path(__file__).with_name("stop_words.json").read_text(encoding="utf-8")
     ).items()
 }
-"""By the language's code (ISO 639-1)."""
+"""Stop words by language code (ISO 639-1)."""
 _LANGUAGES: dict[str, list[str]] = {}
 for _code, _small in _LISTS.items():
     for _word in _small:
@@ -28,17 +29,17 @@ _NONE: frozenset[str] = frozenset()
 
 
 def small_words_of(language: str) -> frozenset[str]:
-    """The small words of a language (ISO 639-1), folded."""
+    """Return the stop words of a language (ISO 639-1), folded."""
     return _LISTS.get(language, _NONE)
 
 
 @lru_cache(maxsize=64)
 def stop_words_of(text: str) -> frozenset[str]:
-    """The small words of the language of a text, folded; empty: English, or none that is known.
+    """Return the stop words of a text's language, folded; empty for English or unknown languages.
 
-    A language has to show two of its small words, and more than twice as many as English: requests
-    in English name songs and streets. Languages that show equally many, as near ones do, give the
-    words of both.
+    A text must have two stop words of a language, and more than twice as many as English ones,
+    because English requests name songs and streets. If several languages have equally many, as
+    related ones do, the stop words of all of them are returned.
     """
     folded = set(map(str.lower if text.isascii() else fold, words_of_request(text)))
     least = max(1, 2 * len(folded & IGNORED))

@@ -1,7 +1,7 @@
-"""Words that people use for the same thing: a folder is a directory, a bug is an issue.
+"""Synonyms: a folder is a directory, a bug is an issue.
 
-A tool says it in one way and a request in another. The thesaurus (`thesaurus.txt`) has concepts of
-everyday work with software, each with its English expressions and those of eight other languages.
+Tools and requests use different words. The thesaurus (`thesaurus.txt`) has concepts of everyday
+work with software, each with its English expressions and those of eight other languages.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,32 +17,32 @@ LANGUAGES: Final = ("en", "de", "fr", "es", "pt", "zh", "ja", "it", "nl")
 """Columns of the file (ISO 639-1)."""
 
 _RELATED: Final = 0.5
-"""What a related word counts, against 1 for the word itself. Of 0.2, 0.35, 0.5 and 0.7 the best
-first hits on short requests over 642 tools, with no loss on long ones."""
+"""Weight of a related word, against 1 for the word itself. Of 0.2, 0.35, 0.5 and 0.7 the one
+with the best first hits on short requests over 642 tools, without loss on long ones."""
 _PART: Final = 0.7
-"""What the words of a related expression of several words count together, against a single word;
+"""Total weight of the words of a related expression of several words, relative to a single word;
 chosen."""
 _REMEMBERED: Final = 256
-"""Requests whose related words are remembered; chosen."""
+"""Most requests whose related words are cached; chosen."""
 
 Expression: TypeAlias = tuple[str, ...]
-"""The terms of one or more words that stand beside each other."""
+"""The terms of one or more consecutive words."""
 
 
 class Concept(NamedTuple):
-    """Expressions for the same thing."""
+    """Synonymous expressions."""
 
     usual: str
-    """The usual English one, as it is written."""
+    """The usual English expression, as written."""
     english: tuple[Expression, ...]
-    """All English ones, as terms."""
+    """All English expressions, as terms."""
     others: Mapping[str, tuple[str, ...]]
-    """Those of other languages as they are written, by language."""
+    """Expressions in other languages as written, by language."""
 
 
 @cache
 def load_concepts() -> tuple[Concept, ...]:
-    """The concepts that come with Toolgate."""
+    """Return the concepts that come with Toolgate."""
     path = files("toolgate.search.lexical").joinpath("thesaurus.txt")
     lines = path.read_text(encoding="utf-8").splitlines()
     return tuple(map(_concept, (line for line in lines if line and not line.startswith("#"))))
@@ -63,9 +63,9 @@ def _concept(line: str) -> Concept:
 
 @lru_cache(maxsize=_REMEMBERED)
 def related_terms(text: str) -> Mapping[str, Mapping[str, float]]:
-    """For the words of a request, as terms, what else the same thing is called, with its weight.
+    """Return related terms and their weights for the words of a request, by term.
 
-    Of an expression of several words the last one stands for all.
+    The last word of an expression of several words stands for the entire expression.
     """
     related: dict[str, dict[str, float]] = {}
     for expression in _expressions_in(words_of_request(text)):
@@ -76,7 +76,7 @@ def related_terms(text: str) -> Mapping[str, Mapping[str, float]]:
 
 
 def _expressions_in(words: Sequence[str]) -> Iterator[Expression]:
-    """The longest expressions of the thesaurus in a request, from left to right."""
+    """Yield the longest expressions of the thesaurus in a request, from left to right."""
     by_expression, longest = _index()
     every = terms_of(words)
     at = 0
@@ -94,7 +94,7 @@ def _expressions_in(words: Sequence[str]) -> Iterator[Expression]:
 
 @cache
 def _index() -> tuple[Mapping[Expression, Sequence[Concept]], int]:
-    """The concepts of each English expression, and the words of the longest."""
+    """Return the concepts by English expression, and the word count of the longest one."""
     by_expression: dict[Expression, list[Concept]] = {}
     for concept in load_concepts():
         for expression in concept.english:

@@ -1,4 +1,4 @@
-"""An index of what tools are called: keys, names and their spellings, as sorted hashes."""
+"""An index of the names of tools: keys, names and their spellings, as sorted hashes."""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -23,25 +23,25 @@ __all__ = [
 ]
 
 _N_SPELLINGS = 5
-"""Spellings that `spellings_of` gives for each tool."""
+"""Number of spellings that `spellings_of` returns for each tool."""
 
 
 @dataclass(frozen=True)
 class NameIndex:
-    """What tools are called, as sorted hashes: a dictionary would be larger than all the rest.
+    """The names of tools as sorted hashes: a dictionary would be larger than everything else.
 
-    Checksums, the same in each process; two names with the same one are told apart by the tools.
+    The hashes are checksums, the same in each process; comparing the tools resolves collisions.
     """
 
     hashes: NDArray[np.uint32]
     """Checksums of names, sorted."""
     ranks: NDArray[np.uint8]
-    """How strongly each name means its tool; lower is stronger."""
+    """How exactly each name identifies its tool; lower is more exact."""
     slots: NDArray[np.int32]
-    """Place of the tool of each name."""
+    """Slot of the tool of each name."""
 
     def find(self, checksum: int) -> list[tuple[int, int]]:
-        """Rank and place of what has this hash."""
+        """Return rank and slot of each name with this hash."""
         hashes = self.hashes.data
         begin = bisect_left(hashes, checksum)
         if begin == len(hashes) or hashes[begin] != checksum:
@@ -53,7 +53,7 @@ class NameIndex:
 
 
 def names_of(tools: Iterable[SearchableTool], first: int) -> NameIndex:
-    """The names of tools at consecutive slots."""
+    """Return the names of tools in consecutive slots."""
     hashes = [[checksum_of(spelling) for spelling in spellings_of(tool)] for tool in tools]
     table = np.array(hashes, np.uint32).reshape(-1, _N_SPELLINGS)
     ranks = np.tile(np.arange(_N_SPELLINGS, dtype=np.uint8), len(table))
@@ -62,8 +62,8 @@ def names_of(tools: Iterable[SearchableTool], first: int) -> NameIndex:
 
 
 def checksum_of(spelling: str) -> int:
-    """A checksum that every process computes alike, as the cache file needs it."""
-    # CRC-32: 32 bits a name keep the index small; a collision is settled by comparing spellings.
+    """Return a checksum, the same in every process, as the cache file needs."""
+    # CRC-32: 32 bits per name keep the index small; comparing the spellings resolves collisions.
     return crc32(spelling.encode(errors="surrogatepass"))
 
 
@@ -73,7 +73,7 @@ def _sorted(names: NameIndex) -> NameIndex:
 
 
 def joined_names(names: Sequence[NameIndex]) -> NameIndex:
-    """Several indexes in one."""
+    """Merge several indexes."""
     return _sorted(
         NameIndex(
             np.concatenate([part.hashes for part in names]),
@@ -84,20 +84,20 @@ def joined_names(names: Sequence[NameIndex]) -> NameIndex:
 
 
 def renumbered(names: NameIndex, moved: NDArray[np.int32]) -> NameIndex:
-    """The same names with their tools in other slots; those that moved to -1 are dropped."""
+    """Move tools to other slots; drop names of those that moved to -1."""
     new = moved[names.slots]
     stays = new >= 0
     return NameIndex(names.hashes[stays], names.ranks[stays], new[stays])
 
 
 def spellings_of(tool: SearchableTool) -> tuple[str, ...]:
-    """How people write a tool's name, the strongest first: the position is the rank."""
+    """Return the spellings of a tool's name, the most exact first: the position is the rank."""
     key, exposed, name = fold_all((tool.key, f"{tool.server}__{tool.name}", tool.name))
     return key, exposed, name, _plain(key) or tool.key, _plain(name) or tool.name
 
 
 def plain_name(name: str) -> str:
-    """A name without everything but letters and digits, to compare `list files` with it."""
+    """Return only the letters and digits of a name, to compare `list files` with it."""
     return _plain(fold(name))
 
 
@@ -107,4 +107,4 @@ def _plain(folded: str) -> str:
 
 _SEPARATORS = re.compile(r"[\W_]+")
 _DROPPED = {code: None for code in range(128) if not chr(code).isalnum()}
-"""The same among plain characters, which goes faster."""
+"""Characters to remove from an ASCII name, which is faster."""

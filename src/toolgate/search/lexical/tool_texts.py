@@ -8,7 +8,7 @@ FIELD_NAMES = ("name", "title", "server", "description", "parameters", "paramete
 
 
 def field_texts(tool: SearchableTool) -> tuple[str, ...]:
-    """The text of each of `FIELD_NAMES`."""
+    """Return the text of each of `FIELD_NAMES`."""
     title, parameters = tool.title, tool.parameters
     return (
         tool.name,

@@ -1,8 +1,8 @@
-"""Reads requests in eight languages as English ones, word by word.
+"""Translates requests from eight languages into English, word by word.
 
-Tools are described in English, and the bundled model reads nothing else. A request is a few words
-about everyday work with software, so a list of such words (`thesaurus.txt`) says most of it; what
-it does not know, names and values above all, stays as it is.
+Tools are described in English, and the bundled model supports only English. A request is a few
+words about everyday work with software, so that a list of such words (`thesaurus.txt`) covers
+most of it; unknown words, especially names and values, stay unchanged.
 """
 
 import re
@@ -26,34 +26,34 @@ _STEMMERS: Final = {
     "it": "italian",
     "nl": "dutch",
 }
-"""Languages with blanks between their words, and the names of their Snowball stemmers."""
+"""Languages with spaces between words, and the names of their Snowball stemmers."""
 _LONGEST: Final = 4
-"""Words of the longest expression; chosen."""
+"""Most words of an expression; chosen."""
 _LEAST_SHARE: Final = 0.4
-"""Share of the words that a language has to know: others share some; chosen."""
+"""Lowest share of the words that a language must know: languages share some words; chosen."""
 _SHORTEST_PART: Final = 3
-"""Letters of a part of a compound word; chosen."""
+"""Fewest letters of a part of a compound word; chosen."""
 _HAN: Final = re.compile("[\u3400-\u9fff]")
 _KANA: Final = re.compile("[\u3040-\u30ff]")
 _UNSPACED: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff]+")
 _LINKS: Final = {"de": ("", "s", "es", "n", "en"), "nl": ("", "s", "e", "en")}
-"""What languages put between the parts of a compound word."""
+"""Linking letters between the parts of a compound word, by language."""
 
 
 class EnglishReading(NamedTuple):
-    """A request read as an English one."""
+    """A request translated into English."""
 
     text: str
-    """Usual English words for what was understood, and all else as it is."""
+    """Usual English words for known expressions; everything else unchanged."""
     share: float
     """Share of the request that was understood, in (0, 1]."""
     is_spaced: bool = True
-    """Whether its language puts blanks between words."""
+    """Whether its language has spaces between words."""
 
 
 @lru_cache(maxsize=256)
 def in_english(text: str) -> EnglishReading | None:
-    """A request in English; None where it is English, or in a language that nothing is known of."""
+    """Translate a request into English; None if it is English or in an unsupported language."""
     if _KANA.search(text) or _HAN.search(text):
         return _from_unspaced(text, "ja" if _KANA.search(text) else "zh")
     words = words_of_request(text)
@@ -82,7 +82,7 @@ def _english_terms() -> frozenset[str]:
 
 
 def _understood(words: Sequence[str], folded: Sequence[str], language: str) -> int:
-    """How many words are of a language: small words, and those of the thesaurus."""
+    """Count the words that are stop words or thesaurus words of a language."""
     small, stems = _words_known(language)
     return sum(
         plain in small or _stem(word, language) in stems
@@ -92,14 +92,14 @@ def _understood(words: Sequence[str], folded: Sequence[str], language: str) -> i
 
 @cache
 def _words_known(language: str) -> tuple[frozenset[str], frozenset[str]]:
-    """The small words of a language, and the stems of those in the thesaurus."""
+    """Return the stop words of a language, and the stems of its thesaurus words."""
     stems = frozenset(word for expression in _dictionary(language) for word in expression)
     return small_words_of(language), stems
 
 
 @cache
 def _dictionary(language: str) -> Mapping[tuple[str, ...], str]:
-    """The usual English expression for each expression of a language, folded and as stems."""
+    """Return the usual English for each expression of a language, folded and as stems."""
     stemmed: dict[tuple[str, ...], str] = {}
     written: dict[tuple[str, ...], str] = {}
     for concept in load_concepts():
@@ -107,12 +107,12 @@ def _dictionary(language: str) -> Mapping[tuple[str, ...], str]:
             words = words_of_request(text)
             stemmed.setdefault(tuple(_stem(word, language) for word in words), concept.usual)
             written.setdefault(fold_all(words), concept.usual)
-    # What is written in the list goes before what only has the same stem: Ordner, ordnen.
+    # A word as written in the list goes before one with the same stem: Ordner, ordnen.
     return {**stemmed, **written}
 
 
 def _usual(words: Sequence[str], language: str) -> str | None:
-    """English for some words that stand beside each other."""
+    """Return the English for consecutive words; None if they are unknown."""
     dictionary = _dictionary(language)
     as_written = dictionary.get(fold_all(words))
     return as_written or dictionary.get(tuple(_stem(word, language) for word in words))
@@ -121,7 +121,7 @@ def _usual(words: Sequence[str], language: str) -> str | None:
 @lru_cache(maxsize=20_000)
 def _stem(word: str, language: str) -> str:
     stemmer = Stemmer.Stemmer(_STEMMERS[language], 0)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    # Stemmed with its accents, which belong to the endings, and compared without them.
+    # Stemmed with accents, which are part of the endings, and compared without them.
     return fold(stemmer.stemWord(word.lower()))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
 
 
@@ -132,7 +132,7 @@ def _from_spaced(words: Sequence[str], language: str) -> EnglishReading:
     while at < len(words):
         usual, length = _longest_expression(words[at : at + _LONGEST], language)
         if length == 1 and fold(words[at]) in small:
-            # A small word is no form of a longer one that has its stem: no, nó; een, eenheid.
+            # A stop word is no form of a longer word with its stem: no, nó; een, eenheid.
             at += 1
             continue
         parts = (usual,) if usual else ()
@@ -151,7 +151,7 @@ def _from_spaced(words: Sequence[str], language: str) -> EnglishReading:
 
 
 def _longest_expression(words: Sequence[str], language: str) -> tuple[str | None, int]:
-    """English for the longest expression that begins here, and its words; None and 1: unknown."""
+    """Return the English for the longest known prefix, and its word count; else None and 1."""
     for length in range(len(words), 0, -1):
         if usual := _usual(words[:length], language):
             return usual, length
@@ -159,7 +159,7 @@ def _longest_expression(words: Sequence[str], language: str) -> tuple[str | None
 
 
 def _parts_of_compound(word: str, language: str) -> tuple[str, ...]:
-    """English for the two parts of a compound word; nothing where one is unknown."""
+    """Return the English for both parts of a compound word; empty if one is unknown."""
     for at in range(len(word) - _SHORTEST_PART, _SHORTEST_PART - 1, -1):
         if (last := _usual((word[at:],), language)) is None:
             continue
@@ -190,7 +190,7 @@ def _from_unspaced(text: str, language: str) -> EnglishReading | None:
 
 
 def _longest_known(run: str, language: str) -> Iterator[tuple[str, int]]:
-    """English for the longest known words from left to right, with their characters."""
+    """Yield the English for the longest known words from left to right, with their lengths."""
     dictionary, longest = _unspaced_dictionary(language)
     at = 0
     while at < len(run):

@@ -1,9 +1,9 @@
-"""Values in a request: what is handed to a tool, and does not say which tool that is.
+"""Values in a request: arguments for a tool, which do not say which tool is needed.
 
 A deployment called `flight-search` has nothing to do with flights, and nobody who reads
-`/srv/weather/2024.csv` wants a forecast. Such names are left out before a request is searched:
+`/srv/weather/2024.csv` wants a forecast. Such names are removed before a request is searched:
 URLs, e-mail addresses, paths, quoted strings, and joined words (`flight-search`, `user:42`,
-`parseDate`) that no tool has. Of a path, what remains is what it is: a file of some kind.
+`parseDate`) that no tool has. Of a path, its kind of file remains.
 """
 
 import re
@@ -15,7 +15,7 @@ from toolgate.search.tokenizer import IGNORED, fold, term_of, words
 __all__ = ["without_values"]
 
 _MAY_HAVE = re.compile(r"""["“„«`'/\\@#:._$\d-]|[a-z][A-Z]""")
-"""What a text without values has nowhere: most requests are done after this."""
+"""Matches nothing in a text without values, so that most requests need only this check."""
 _ADDRESS = re.compile(
     r"\b[a-z][a-z0-9+.-]{0,20}://\S+|\bwww\.\S+"
     r"|(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+",
@@ -26,10 +26,10 @@ _HOST = re.compile(r"(?:.*?://|.*@)?([^/:?#\s]*)")
 _PATH = re.compile(
     r"(?<![^\s(\"'`=])(?:~|\.{1,2}|[A-Za-z]:)?[/\\][\w.@*{}+-]+(?:[/\\][\w.@*{}+-]*)*"
 )
-"""Paths that say where they begin."""
+"""Paths with a recognizable start."""
 _SAYS_FILE = re.compile(r"\bfiles?\b", re.IGNORECASE)
 _PLACE: Final = "filesystem"
-"""What a path is in: tools that take one say so of themselves or their server."""
+"""Replaces a path: tools that take one have this word in their own or their server's texts."""
 _KINDS: Final = {
     ending: kind
     for kind, endings in {
@@ -47,9 +47,10 @@ _KINDS: Final = {
     }.items()
     for ending in endings.split()
 }
-"""What tools call a file with some endings; others are words themselves (`csv`, `pdf`)."""
+"""What tools call files with some extensions; other extensions are words themselves (`csv`,
+`pdf`)."""
 _ENDING = re.compile(r"[\w*}]\.([a-z][a-z0-9]{1,3}|sqlite|parquet|ipynb)$", re.IGNORECASE)
-"""Of a file's name."""
+"""Extension of a file name."""
 _QUOTED = re.compile(
     r'"[^"\n]{1,500}"|`[^`\n]{1,500}`|“[^”\n]{1,500}”|„[^“”\n]{1,500}[“”]|«[^»\n]{1,500}»'
     r"|(?<!\w)'[^'\n]{1,500}'(?!\w)"
@@ -57,26 +58,27 @@ _QUOTED = re.compile(
 _WORD = re.compile(r"[^\s\"'`“”„«»()\[\]{},;!?<>]+")
 _JOINTS = re.compile(r"(?<=\w)[/\\:.]+(?=\w)")
 _CAMEL = re.compile(r"^[a-z]{2,}[A-Z]|[A-Z][a-z]+[A-Z][a-z]+[A-Z][a-z]")
-"""`parseDate` and `MovieRentalService`; not products such as `YouTube` and `iPhone`."""
+"""Matches `parseDate` and `MovieRentalService`, but not products such as `YouTube` and `iPhone`."""
 _SHORT_CODE = 4
-"""Characters of letters and digits that are rather a word (`mp4`, `S3`) than somebody's id;
-chosen."""
+"""Most characters of letters and digits that are a word (`mp4`, `S3`) rather than an ID; chosen."""
 _SHORT_PART = 3
-"""Letters of a part that makes a joined word an ordinary one (`co-author`, `sign-up`); chosen."""
+"""Most letters of a part that makes a joined word an ordinary one (`co-author`, `sign-up`);
+chosen."""
 _LEAST_WORDS = 2
-"""Words with a meaning that have to be left; a request of fewer is searched as it is; chosen."""
+"""Fewest informative words that must remain; otherwise the request is searched unchanged;
+chosen."""
 
 
 def without_values(state: LexicalState, text: str) -> str:
-    """A request without its values, or as it is if hardly anything else is in it.
+    """Remove the values of a request; return it unchanged if hardly anything else is in it.
 
-    Of a URL the host is kept where a server is called like a part of it, and of a file's name its
-    ending.
+    The parts of a URL's host that are names of servers stay, as does the extension of a file
+    name.
     """
     if not _MAY_HAVE.search(text):
         return text
     left = _ADDRESS.sub(lambda address: _host(state, address.group()), text)
-    # The word once more would outweigh what is asked.
+    # Repeating the word would outweigh the rest of the request.
     noun = "" if _SAYS_FILE.search(text) else " file"
     left = _QUOTED.sub(lambda quoted: _of_quoted(state, quoted.group(), noun), left)
     left = _PATH.sub(lambda path: _file(path.group(), noun), left)
@@ -86,14 +88,14 @@ def without_values(state: LexicalState, text: str) -> str:
 
 
 def _host(state: LexicalState, address: str) -> str:
-    """The parts of an address that are also names of servers."""
+    """Return the parts of an address that are also names of servers."""
     host = _HOST.match(address)
     parts = host.group(1).split(".")[:-1] if host else []
     return f" {' '.join(part for part in parts if fold(part) in state.server_names)} "
 
 
 def _file(path: str, noun: str) -> str:
-    """What a path is, with the punctuation that ends a sentence."""
+    """Return the kind of file of a path, with the punctuation at its end."""
     plain = path.rstrip(".:")
     kind = ""
     if ending := _ENDING.search(plain):
@@ -103,7 +105,7 @@ def _file(path: str, noun: str) -> str:
 
 
 def _of_quoted(state: LexicalState, quoted: str, noun: str) -> str:
-    """A quoted string if a tool is called like that, and of a quoted path what it is."""
+    """Return a quoted string if it names a tool, and the kind of file of a quoted path."""
     text = quoted[1:-1]
     if state.slots_named(fold(text)):
         return quoted
@@ -111,7 +113,7 @@ def _of_quoted(state: LexicalState, quoted: str, noun: str) -> str:
 
 
 def _plain(state: LexicalState, word: str) -> str:
-    """A word, or what is left of it if it is a value."""
+    """Return a word, or only its known extension if it is a value."""
     plain = word.rstrip(".:")
     if not _is_value(state, plain):
         return word
@@ -121,7 +123,7 @@ def _plain(state: LexicalState, word: str) -> str:
 
 
 def _is_value(state: LexicalState, word: str) -> bool:
-    """Whether a word looks like somebody's own name for something, and no tool has it."""
+    """Return whether a word looks like a custom name, and no tool has it."""
     if word.isalpha() and not _CAMEL.search(word):
         return False
     if not any(map(str.isalpha, word)) or state.slots_named(fold(word)):
@@ -130,7 +132,7 @@ def _is_value(state: LexicalState, word: str) -> bool:
         return True
     parts = _JOINTS.split(word)
     if len(parts) > 1:
-        # `read/write` are two words, and `U.S.` is none; `acme/shop` is a name.
+        # `read/write` are two words, and `U.S.` is not a value; `acme/shop` is a name.
         is_choice = "/" in word and all(
             part.isalpha() and part.islower() and _is_known(state, part) for part in parts
         )
@@ -146,12 +148,12 @@ def _is_value(state: LexicalState, word: str) -> bool:
 
 
 def _is_ordinary(part: str) -> bool:
-    """Whether a part of a word with hyphens is one of ordinary words, not of names."""
+    """Return whether a part of a hyphenated word is typical of ordinary words, not of names."""
     return part.isdigit() or (part.isalpha() and len(part) <= _SHORT_PART)
 
 
 def _is_known(state: LexicalState, word: str) -> bool:
-    """Whether some tool has the word as a whole."""
+    """Return whether a tool has the entire word."""
     index = state.index
     number = state.vocabulary.get(term_of(word), -1)
     return index is not None and 0 <= number < len(index.df) and bool(index.df[number])

@@ -13,17 +13,17 @@ __all__ = ["FieldWeights", "WordWeights"]
 
 @dataclass(frozen=True, kw_only=True)
 class WordWeights:
-    """How words count, by field.
+    """Weights of words, by field.
 
     BM25 with weighted fields: Robertson, Zaragoza, Taylor 2004,
-    https://doi.org/10.1145/1031171.1031181. The defaults are fitted over all labelled sets.
+    https://doi.org/10.1145/1031171.1031181. The defaults are fitted to all labelled sets.
     """
 
     k1: float = 1.6
-    """How much a word's repetition counts; 0 to 10, 0 counts it once."""
+    """How much the repetition of a word counts; 0 to 10, 0 counts it once."""
 
     b: float = 0.75
-    """How much a long text is held against a tool; 0 (not) to 1 (fully)."""
+    """How much a long text counts against a tool; 0 (not) to 1 (fully)."""
 
     name_weight: float = 5.0
     """Weight of the tool's name; 0 to 100."""
@@ -48,7 +48,7 @@ class WordWeights:
         check_ranges(self, {**weights, "k1": (0, 10), "b": (0, 1)})
 
     def of_fields(self) -> "FieldWeights":
-        """The same as `build_segment` takes them."""
+        """Return the same weights as arguments of `build_segment`."""
         weights = (
             self.name_weight,
             self.title_weight,
@@ -61,7 +61,7 @@ class WordWeights:
 
 
 class FieldWeights(TypedDict):
-    """How words count, in the order of the fields."""
+    """Weights of words, in the order of the fields."""
 
     weights: Weights
     k1: float

@@ -24,7 +24,7 @@ _RESIDENT = frozenset({"serve", "stdio"})
 """Long-running commands; their modules have a `PlainCommand` named `command`."""
 
 _FREQUENT = frozenset({"search", "call"})
-"""Commands that people and scripts run often; what is unusual in them is left to Typer."""
+"""Commands that people and scripts run often. Unusual arguments are left to Typer."""
 
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 """Variables that the matrix libraries of numpy read when they load. Their threads spin between the
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 
 
 def _usual(words: list[str]) -> Callable[[], int] | None:
-    """What runs a frequent command; None: Typer knows more ways to write options, and the help."""
+    """Parse a frequent command; None if Typer must: other spellings of options, or the help."""
     command = import_module(f"toolgate.cli.tools.{words[0]}").command
     assert isinstance(command, PlainCommand)
     try:
@@ -52,7 +52,7 @@ def _usual(words: list[str]) -> Callable[[], int] | None:
 
 
 def run(argv: list[str]) -> int:
-    """Run a command line; its exit status. Errors that a user can cause are printed, not raised."""
+    """Run a command line and return its exit status. User errors are printed, not raised."""
     verbose = 0
     try:
         shared, rest = split_globals(argv)

@@ -35,16 +35,16 @@ EVERYDAY = frozenset({GET_STARTED, RUN, USE, SETUP})
 
 @dataclass(frozen=True)
 class CommandEntry:
-    """What the help shows of a command before its module is imported."""
+    """What the help shows about a command before its module is imported."""
 
     panel: str
-    """Heading of the help under which it is listed."""
+    """Heading in the help under which it is listed."""
 
     package: str
-    """Package in `toolgate.cli` that has its module; the module is named like the command."""
+    """Package in `toolgate.cli` that contains its module, which is named like the command."""
 
     summary: str
-    """One sentence."""
+    """Description in one sentence."""
 
 
 COMMANDS: dict[str, CommandEntry] = {
@@ -170,10 +170,10 @@ class Commands(TyperGroup):
     """A command group that imports a command when it runs, not when it is listed."""
 
     hidden_panels: frozenset[str] = frozenset()
-    """Groups that the help leaves out while it is printed."""
+    """Groups that are left out while the help is printed."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """The help: the everyday commands, or all of them after `--help-all`."""
+        """Print the help: the everyday commands, or all of them after `--help-all`."""
         if not ctx.meta.get(_HELP_ALL):
             self.hidden_panels = frozenset(
                 entry.panel for entry in COMMANDS.values() if entry.panel not in EVERYDAY
@@ -186,11 +186,11 @@ class Commands(TyperGroup):
             self.hidden_panels = frozenset()
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the names do not depend on it
-        """All command names, in the order of the help."""
+        """Return all command names, in the order of the help."""
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
-        """A placeholder with what the help needs."""
+        """Return a placeholder with what the help needs."""
         if cmd_name not in COMMANDS:
             return None
         entry = COMMANDS[cmd_name]
@@ -203,7 +203,7 @@ class Commands(TyperGroup):
         )
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The real command, to run it or complete its options."""
+        """Return the real command, to run it or complete its options."""
         name = args[0]
         if name in COMMANDS:
             return name, load(name), args[1:]
@@ -223,7 +223,7 @@ app = typer.Typer(
 
 
 _HELP_ALL = "toolgate.help_all"
-"""Name in the context of click: all commands are to be shown."""
+"""Key in click's context; set if all commands are to be shown."""
 
 
 def _show_all(ctx: typer.Context, value: bool) -> None:
@@ -252,7 +252,7 @@ def root(
     ] = False,
 ) -> None:
     """One MCP endpoint in front of all your MCP servers."""
-    # `split_globals` has read the global options already; declared here for the help.
+    # `split_globals` has already read the global options; they are declared here for the help.
     del ctx, config, imports, verbose, help_all
     if version:
         typer.echo(f"toolgate {__version__}")
@@ -260,14 +260,14 @@ def root(
 
 
 def program() -> Any:
-    """The program with its global options; its commands are loaded when they run."""
+    """Create the program with its global options; commands are loaded when they run."""
     command = get_command(app)
     _hide_types(command)
     return command
 
 
 def load(name: str) -> Any:
-    """The command `name`, imported, with the settings that all commands share."""
+    """Import the command `name`, and set what all commands share."""
     module = import_module(f"toolgate.cli.{COMMANDS[name].package}.{name}")
     plain: object = getattr(module, "command", None)
     command: Any = get_command(_typer_of(plain) if isinstance(plain, PlainCommand) else module.app)
@@ -279,7 +279,7 @@ def load(name: str) -> Any:
 
 @contextmanager
 def _without_markdown() -> Generator[None]:
-    """Let Typer import its help without Rich's Markdown and tracebacks, which it does not use.
+    """Let Typer import its help without Rich's Markdown and tracebacks, which are not used.
 
     They take a quarter of the time of `toolgate --help` (typer 0.29, rich 15).
     """
@@ -300,7 +300,7 @@ def _without_markdown() -> Generator[None]:
 
 
 def _epilog() -> str:
-    """What `--help` says of the commands that it leaves out."""
+    """Return what `--help` says about the commands that it leaves out."""
     panels: dict[str, list[str]] = {}
     for name, entry in COMMANDS.items():
         if entry.panel not in EVERYDAY:
@@ -313,7 +313,7 @@ def _epilog() -> str:
 
 
 def _hide_types(command: Any) -> None:
-    """Leave out types where the help says enough: `<bool>` of flags, and those of arguments."""
+    """Hide types that the help does not need: `<bool>` of flags, and those of arguments."""
     for parameter in [*command.params, command.get_help_option(typer.Context(command))]:
         if getattr(parameter, "is_flag", False):
             parameter.metavar = ""
@@ -324,12 +324,12 @@ def _hide_types(command: Any) -> None:
 
 
 def _no_type(ctx: typer.Context) -> None:
-    """The type of an argument, whose name says what it is."""
+    """Hide the type of an argument, whose name makes it clear."""
     del ctx
 
 
 def run(argv: list[str]) -> int:
-    """Run a command line without its global options; the exit status."""
+    """Run a command line without its global options; return the exit status."""
     try:
         result = program().main(argv, prog_name="toolgate", standalone_mode=False)
     except typer.TyperException as problem:
@@ -347,7 +347,7 @@ def run(argv: list[str]) -> int:
 
 
 def _typer_of(command: PlainCommand) -> typer.Typer:
-    """A Typer app with the options of a `PlainCommand`, for help and completion."""
+    """Create a Typer app with the options of a `PlainCommand`, for help and completion."""
 
     def call(**values: Any) -> int:
         return command.call(**{name: value for name, value in values.items() if value})

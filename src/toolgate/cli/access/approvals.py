@@ -198,7 +198,7 @@ def _print(approval: Json) -> None:
 
 
 def _parse_arguments(text: str) -> Json | None:
-    """A JSON object given on the command line or in a file; None if there is none."""
+    """Parse a JSON object given on the command line or in a file; None if there is none."""
     if not text:
         return None
     try:

@@ -133,7 +133,7 @@ def remove(
 
 
 def _parse_denied(texts: list[str] | None) -> dict[str, list[str]]:
-    """Denied patterns by argument."""
+    """Parse denied patterns, by argument."""
     denied: dict[str, list[str]] = {}
     for name, expression in _parse_pairs("--deny", texts):
         denied.setdefault(name, []).append(expression)

@@ -196,7 +196,7 @@ def _warn_of_unknown(servers: list[str], configured: set[str]) -> None:
 
 
 def _parse_settings(texts: list[str], read_only: bool | None, limits: Json) -> Json:
-    """The body of a request from the values of `--set` and `--read-only`."""
+    """Create the body of a request from the values of `--set` and `--read-only`."""
     body: Json = {} if read_only is None else {"read_only": read_only}
     limits = dict(limits)
     for text in texts:

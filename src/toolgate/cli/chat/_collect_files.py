@@ -42,7 +42,7 @@ class SourceFile:
     """A file or a URL."""
 
     origin: str
-    """The argument that it comes from, in full: a folder, a file or a URL."""
+    """The argument that it comes from: absolute path of a folder or file, or URL."""
 
     source: str
     """Its name in the collection: path with the folder name, file name, or URL."""
@@ -59,7 +59,7 @@ class CollectedFiles:
     """Files and URLs to import."""
 
     folders: list[str] = field(default_factory=list[str])
-    """Folders among the arguments, in full; documents deleted from them are removed."""
+    """Absolute paths of the folders among the arguments; documents deleted there are removed."""
 
     skipped: list[str] = field(default_factory=list[str])
     """Files in folders that are not documents."""
@@ -73,7 +73,7 @@ class FileContent:
     """Content of a file or URL."""
 
     sha256: str
-    """In hex."""
+    """SHA-256 of the content, in hex."""
 
     size_bytes: int
     """Size of the content."""
@@ -82,7 +82,7 @@ class FileContent:
     """The content."""
 
     name: str
-    """File name, whose suffix tells the format."""
+    """File name, whose suffix determines the format."""
 
     media_type: str = ""
     """Content type of the response; empty for a file."""
@@ -94,7 +94,7 @@ def is_address(text: str) -> bool:
 
 
 def collect_files(arguments: Sequence[str]) -> CollectedFiles:
-    """All files and URLs of the arguments, without duplicates."""
+    """Return all files and URLs of the arguments, without duplicates."""
     collected = CollectedFiles()
     seen: set[tuple[str, str]] = set()
     for text in arguments:
@@ -119,7 +119,7 @@ def collect_files(arguments: Sequence[str]) -> CollectedFiles:
 
 
 def _walk(folder: Path, skipped: list[str]) -> Iterator[SourceFile]:
-    """The documents in a folder, without hidden ones; links to folders are not followed."""
+    """Find the documents in a folder, except hidden ones; links to folders are not followed."""
     for where, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
@@ -160,7 +160,7 @@ async def to_text(
     """Convert a document to text.
 
     Raises:
-        DocumentError: The format is not supported, or the conversion takes too much.
+        DocumentError: The format is not supported, or the conversion exceeds a limit.
         MissingExtraError: A library for it is not installed.
     """
     name = item.source if is_supported(item.source) else material.name
@@ -189,7 +189,7 @@ def _too_large(source: str, size: int, max_bytes: int) -> DocumentError:
 
 
 async def _fetch(url: str, settings: Settings, max_bytes: int) -> tuple[bytes, str, str]:
-    """Content, name and media type of a URL."""
+    """Download a URL; return its content, name and media type."""
     module: Any = import_module("toolgate.security.outbound")
     outbound: Any = module.Outbound(settings.outbound, proxies())
     try:

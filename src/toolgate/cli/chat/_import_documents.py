@@ -1,4 +1,4 @@
-"""Import documents into a collection: what is new, changed, unchanged or deleted."""
+"""Import documents into a collection: find new, changed, unchanged and deleted ones."""
 
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -19,7 +19,7 @@ __all__ = ["documents_of", "report_import", "synchronize"]
 async def synchronize(
     gateway: GatewayClient, settings: Settings, name: str, collected: CollectedFiles
 ) -> Json:
-    """Import new and changed documents and remove deleted ones; a summary."""
+    """Import new and changed documents, remove deleted ones, and return a summary."""
     path = path_of("collections", name)
     before = {(row["origin"], row["source"]): row for row in await documents_of(gateway, name)}
     done: dict[str, list[str]] = {"added": [], "replaced": [], "unchanged": [], "removed": []}
@@ -93,7 +93,7 @@ async def _add_document(
 
 
 def _concerns_one_document(error: ToolgateError) -> bool:
-    """Whether an error concerns one document only, so that the others can go on."""
+    """Whether an error concerns one document only, so that the others can still be imported."""
     code = error.kind if isinstance(error, GatewayResponseError) else error.code
     return code in {"document", "argument", "missing_extra"}
 

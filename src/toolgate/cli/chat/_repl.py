@@ -62,7 +62,7 @@ async def open_chat(
 
 @asynccontextmanager
 async def _start_gateway(loaded: Settings) -> AsyncGenerator[tuple[str, str]]:
-    """Start a gateway that ends with the block; its URL and key."""
+    """Start a gateway that stops with the block; return its URL and key."""
     silence_logs(loaded)
     key = new_id()
     async with AsyncExitStack() as stack:
@@ -98,7 +98,7 @@ class ChatSession:
         """Name of the thread."""
 
     async def complete(self, text: str) -> Json:
-        """Send a message; the whole response."""
+        """Send a message and return the whole response."""
         async with self._session.post(
             f"{self._url}/v1/chat/completions",
             json=self._body(text) | {"toolgate": {"events": True}},
@@ -109,7 +109,7 @@ class ChatSession:
             return body
 
     async def send(self, text: str) -> list[Json]:
-        """Send a message and print the answer; the calls that await approval."""
+        """Send a message and print the answer; return the calls that await approval."""
         return await self._stream("chat/completions", self._body(text) | {"stream": True})
 
     async def decide(self, waits: list[Json], approved: bool) -> list[Json]:
@@ -179,7 +179,7 @@ class ChatSession:
 
 
 def _show_sources(event: Json) -> None:
-    """Print which passages the model was given, by the numbers that its answer cites."""
+    """Print the passages that the model was given, with the numbers that its answer cites."""
     for source in map(json_object, json_array(event.get("sources"))):
         page = "" if source["page"] is None else f", page {source['page']}"
         heading = f', "{source["heading"]}"' if source["heading"] else ""
@@ -190,7 +190,7 @@ def _show_sources(event: Json) -> None:
 
 
 def _raise_for_error(status: int, body: Json) -> None:
-    """Raise the error of a response, if it is one."""
+    """Raise an error if the response is one."""
     if status >= 400:
         error = json_object(body.get("error"))
         raise ModelUnavailableError(str(error.get("message") or f"Status {status}."))

@@ -86,7 +86,7 @@ def chat(
 
 
 def _run_turn(portal: Any, conversation: Any, text: str) -> int:
-    """Send a message and print the answer. Ctrl-C stops it; the part so far is stored."""
+    """Send a message and print the answer. Ctrl-C stops it; the part received so far is stored."""
     future = portal.start_task_soon(conversation.send, text)
     while True:
         try:

@@ -207,7 +207,7 @@ async def _versions(name: str, as_json: bool) -> int:
 
 
 def _text(argument: str) -> str:
-    """The argument, or the content of the file that it names with @."""
+    """Return the argument, or the content of the file that it names with @."""
     if not argument.startswith("@"):
         return argument
     try:

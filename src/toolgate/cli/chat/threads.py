@@ -160,7 +160,7 @@ async def _usage(thread: str, as_json: bool) -> int:
 
 
 def _parse_setting(text: str) -> tuple[str, Any]:
-    """Name and value of a setting: JSON if it parses, a comma-separated list, or text."""
+    """Parse name and value of a setting: JSON if valid, else a comma-separated list or text."""
     name, equals, value = text.partition("=")
     if not equals:
         raise ArgumentError(f"--set is {text[:60]!r}.", allowed="Expected: KEY=VALUE.")

@@ -26,14 +26,14 @@ STARTUP_TIMEOUT_S = 30.0
 """Seconds to wait for servers that were never listed (chosen: `npx` may download a package)."""
 
 _POLL_S = 0.05
-"""Seconds between two looks at the state of the servers (chosen)."""
+"""Seconds between two checks of the state of the servers (chosen)."""
 
 _HINTS_FOR_PEOPLE = {"Find tools with tool_discovery.": "Find tools with: toolgate search"}
-"""Hints written for models, and what a person does instead."""
+"""Hints written for models, and their replacements for people."""
 
 _ITS_LOG = "the log of the gateway says"
 _VERBOSE = "the same command with --verbose says"
-"""What replaces it when the gateway ends with the command and leaves no log."""
+"""Replaces a reference to the log when the gateway stops with the command and leaves no log."""
 
 
 class GatewayResponseError(ToolgateError):
@@ -45,7 +45,7 @@ class GatewayResponseError(ToolgateError):
 
 
 def path_of(*segments: str, **query: object) -> str:
-    """A path below `/api/v1/`, with names quoted and a query of the values that are set.
+    """Return a path below `/api/v1/`, with names quoted and non-empty values as its query.
 
     >>> path_of("tokens", "a/b", "rotate"), path_of("tools", server="github", group="")
     ('tokens/a%2Fb/rotate', 'tools?server=github')
@@ -71,10 +71,10 @@ class GatewayClient:
         """The run file of the gateway; None if it was started for this command."""
 
     async def request(self, method: str, path: str, body: Json | None = None) -> Json:
-        """The response to a request below `/api/v1/`.
+        """Send a request below `/api/v1/` and return the response.
 
         Raises:
-            GatewayResponseError: It is an error.
+            GatewayResponseError: The response is an error.
         """
         status, content = await self._exchange(method, f"/api/v1/{path}", body)
         try:
@@ -95,17 +95,17 @@ class GatewayClient:
         )
 
     async def rows(self, name: str, **query: object) -> list[Json]:
-        """The list at `/api/v1/NAME`, which the response has under the same name."""
+        """Return the list from `/api/v1/NAME`, which the response has under the same name."""
         return cast("list[Json]", (await self.request("GET", path_of(name, **query)))[name])
 
     async def servers(self) -> list[Json]:
-        """All servers with their state."""
+        """Return all servers with their state."""
         return await self.rows("servers")
 
     async def wait_for_servers(self, name: str | None = None) -> list[Json]:
-        """All servers, once every one (or the named one) has been listed or has failed.
+        """Return all servers, once each (or the named one) has been listed or has failed.
 
-        Waits 30 s at most, and never for all servers of a running gateway.
+        Waits 30 s at most. With a running gateway, it waits only for a named server.
         """
         servers = await self.servers()
         if self.running is None or name is not None:
@@ -120,7 +120,7 @@ class GatewayClient:
         return servers
 
     async def discover(self, search: Json) -> Json:
-        """Tools for a search: `query`, `limit`, `servers`, `threshold` and so on.
+        """Return tools for a search: `query`, `limit`, `servers`, `threshold` and so on.
 
         If nothing matches while servers of a running gateway start for the first time, waits for
         them, 30 s at most.
@@ -149,28 +149,28 @@ class GatewayClient:
         )
 
     async def describe(self, keys: Sequence[str], *, indexed: bool = False) -> Json:
-        """Full definitions by tool key, optionally with the texts that are embedded."""
+        """Return full definitions by tool key, optionally with the texts that are embedded."""
         body: Json = {"toolKeys": list(keys)}
         if indexed:
             body["indexed"] = True
         return await self.request("POST", "describe", body)
 
     async def execute(self, key: str, arguments: Json, shape: Json | None = None) -> Json:
-        """Run a tool; its unchanged result."""
+        """Run a tool and return its unchanged result."""
         body = {"toolKey": key, "arguments": arguments, **(shape or {})}
         return await self.request("POST", "execute", body)
 
     async def enrich(self, body: Json) -> Json:
-        """The rules and tools for a `prompt`, or for `queries`."""
+        """Return the rules and tools for a `prompt`, or for `queries`."""
         return await self.request("POST", "enrich", body)
 
     async def remove_credentials(self, server: str, *, user: str = "", project: str = "") -> bool:
-        """Delete the stored credentials for a server; whether there were any."""
+        """Delete the stored credentials for a server; return whether there were any."""
         path = path_of("servers", server, "credentials", user=user, project=project)
         return bool((await self.request("DELETE", path))["removed"])
 
     async def complete_approval_id(self, prefix: str) -> str:
-        """The id of the only approval that begins with `prefix`; `prefix` if there is none."""
+        """Return the id of the only approval that begins with `prefix`, or else `prefix`."""
         approvals = await self.rows("approvals", state="all", limit=1_000)
         ids = {
             str(approval["id"]) for approval in approvals if str(approval["id"]).startswith(prefix)
@@ -179,13 +179,13 @@ class GatewayClient:
 
 
 def has_matches(answer: Json) -> bool:
-    """Whether a search has a match; pinned tools and weak ones do not count."""
+    """Whether a search has a match; pinned tools and weak matches do not count."""
     hits = cast("list[Json]", answer.get("results") or [])
     return any(hit.get("source") != "core" and not hit.get("weak") for hit in hits)
 
 
 def _is_settled(server: Json, since: str) -> bool:
-    """Whether it works or fails, listed after `since` (ISO 8601) if that is given."""
+    """Whether a server is ready or failed, and listed after `since` (ISO 8601) if that is given."""
     if server["state"] in {"degraded", "down", "disabled", "asleep"}:
         return True
     listed_at = server["listed_at"]

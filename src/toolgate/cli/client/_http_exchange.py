@@ -20,7 +20,7 @@ from toolgate.types import COMMAND_LINE, Json
 __all__ = ["CONNECT_TIMEOUT_S", "Exchange", "over_http", "project_header", "working_folder"]
 
 CONNECT_TIMEOUT_S = 3.0
-"""Seconds to connect to a gateway on the same machine (chosen: it is busy, or gone)."""
+"""Seconds to connect to a gateway on the same machine (chosen: it may be busy, or gone)."""
 
 _RESPONSE_TIMEOUT_S = 900.0
 """Seconds to wait for a response (chosen: longer than any tool call is allowed to take)."""
@@ -46,7 +46,7 @@ def working_folder() -> Path:
 
 
 def _connection(scheme: str, host: str, port: int | None) -> http.client.HTTPConnection:
-    """A connection to a gateway of the same user on this machine."""
+    """Open a connection to a gateway of the same user on this machine."""
     if scheme != "https":
         return http.client.HTTPConnection(host, port, timeout=CONNECT_TIMEOUT_S)
     # The certificate names the public host, not the loopback address used here. The run file, which
@@ -58,7 +58,7 @@ def _connection(scheme: str, host: str, port: int | None) -> http.client.HTTPCon
 
 
 def over_http(run: RunFile, *, timeout_s: float = _RESPONSE_TIMEOUT_S) -> Exchange:
-    """Requests to a gateway in another process."""
+    """Create an exchange with a gateway in another process."""
     address = urlsplit(run.address)
     headers = {
         "X-Toolgate-Key": run.key,
@@ -94,7 +94,7 @@ def over_http(run: RunFile, *, timeout_s: float = _RESPONSE_TIMEOUT_S) -> Exchan
 
 
 async def _in_thread(work: Callable[[], ResultT]) -> ResultT:
-    """Run blocking work in a thread that dies with the process, so that Ctrl-C never waits."""
+    """Run blocking work in a thread that ends with the process, so that Ctrl-C never waits."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[ResultT] = loop.create_future()
 

@@ -1,4 +1,4 @@
-"""Packs as commands list them: found from this folder, with the state in the running gateway."""
+"""Packs as commands list them: found from this folder, with their state in the running gateway."""
 
 import sys
 from contextlib import redirect_stdout
@@ -13,10 +13,10 @@ __all__ = ["pack_rows"]
 
 
 async def pack_rows(loaded: Settings) -> list[Json]:
-    """All packs with their problems.
+    """Return all packs with their problems.
 
-    The running gateway may use an earlier version of a pack, and has run its code. Without a
-    gateway the code runs here.
+    A running gateway may use an earlier version of a pack, and has already run its code. Without
+    a gateway the code runs here.
     """
     running = await find_running(loaded)
     services = None if running is not None else no_services

@@ -12,7 +12,7 @@ __all__ = ["with_table_names"]
 
 
 async def with_table_names(settings: Settings, packs: tuple[Pack, ...]) -> tuple[Pack, ...]:
-    """Packs with the names of the tables and types of all connections.
+    """Return packs with the names of the tables and types of all connections.
 
     The names come from the last schema snapshot; a database without one is read now.
     """

@@ -1,4 +1,4 @@
-"""The settings of a command, as its global options select them."""
+"""The settings of a command, as selected by its global options."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["load_settings", "store_url", "unknown_server"]
 
 
 def load_settings() -> Settings:
-    """The settings that the global options select.
+    """Load the settings that the global options select.
 
     Raises:
-        SettingError: They cannot be read.
+        SettingError: The settings cannot be read.
     """
     options = shared_options()
     overrides: Json = {"packs": {"dev": True}} if options.dev else {}
@@ -33,12 +33,12 @@ def load_settings() -> Settings:
 
 
 def store_url(loaded: Settings) -> str:
-    """The configured store, or the default one."""
+    """Return the URL of the configured store, or of the default one."""
     return loaded.store.url or settings.default_store_url()
 
 
 def unknown_server(name: str, configured: Iterable[str]) -> UnknownServerError:
-    """The error for a server name that is not configured."""
+    """Create the error for a server name that is not configured."""
     return UnknownServerError(
         f"There is no server {name!r}.",
         allowed=f"Servers: {', '.join(sorted(configured)) or 'none'}.",

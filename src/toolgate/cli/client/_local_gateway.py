@@ -1,4 +1,4 @@
-"""A gateway that runs inside a command and ends with it."""
+"""A gateway that runs inside a command and stops with it."""
 
 import json
 import logging
@@ -28,12 +28,12 @@ __all__ = ["in_process", "open_local", "silence_logs"]
 async def open_local(
     loaded: Settings, *, connect: Connect, wait_s: float
 ) -> AsyncGenerator[Exchange]:
-    """Requests to a gateway in this process.
+    """Open a gateway in this process; yields the exchange with it.
 
     Args:
-        loaded: Its settings.
-        connect: Which servers to connect.
-        wait_s: How long to wait for servers that were never listed.
+        loaded: Settings of the gateway.
+        connect: Servers to connect.
+        wait_s: Seconds to wait for servers that were never listed.
     """
     silence_logs(loaded)
     with redirect_stdout(sys.stderr):  # keep output of pack code out of the result
@@ -42,7 +42,7 @@ async def open_local(
 
 
 def silence_logs(loaded: Settings) -> None:
-    """Turn logging off unless `-v` was given: the user waits for the result only."""
+    """Turn logging off unless `-v` was given: the user only wants the result."""
     if shared_options().verbose:
         logs.set_up(loaded.log, verbose=shared_options().verbose)
     elif not logging.getLogger().handlers:
@@ -50,7 +50,7 @@ def silence_logs(loaded: Settings) -> None:
 
 
 def in_process(app: App) -> Exchange:
-    """The REST API of `app`, called without a network."""
+    """Create an exchange with the REST API of `app`, without a network."""
     rest = RestApi(app)
     key = app.gateway.admission.local_key = token_urlsafe(32)
 

@@ -1,8 +1,8 @@
 """Find the running gateway, or start one for a single command.
 
-Both answer through the REST API, over HTTP or in the process, so `--json` prints the same either
-way. Settings are read only where the run file of a gateway does not say enough: reading them takes
-longer than a search.
+Both respond through the REST API, over HTTP or in the process, so `--json` prints the same for
+both. Settings are read only if the run file of a gateway does not contain enough: reading them
+takes longer than a search.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ Connect: TypeAlias = Literal["all", "unknown"] | Collection[str]
 
 
 def configuration_of(loaded: Settings) -> tuple[str, ...]:
-    """The configuration that a gateway with these settings writes to its run file."""
+    """Return the configuration that a gateway with these settings writes to its run file."""
     return _configuration(loaded.config_file, loaded.imports)
 
 
 def _configuration(config: Path | None, imports: Iterable[str | Path]) -> tuple[str, ...]:
-    """Real paths, so that every process that reads these files gets the same value."""
+    """Return real paths, so that every process that reads these files gets the same value."""
     resolved = [os.path.realpath(settings.expand_home(str(path))) for path in imports]
     return (os.path.realpath(config) if config else "", *resolved)
 
 
 async def find_running(loaded: Settings) -> GatewayClient | None:
-    """The gateway with the same store and configuration on this machine, if one responds.
+    """Return the gateway with the same store and configuration on this machine, if one responds.
 
     Packs in the working folder are part of the configuration: a gateway that runs in another
     folder does not have them.
@@ -64,10 +64,11 @@ async def find_running(loaded: Settings) -> GatewayClient | None:
 
 
 async def _find_running_unread() -> GatewayClient | None:
-    """What `find_running` finds, without the settings; None where only they can tell.
+    """Do the same as `find_running` without settings; None where the settings are needed.
 
-    A gateway whose files have the contents that it has read, over the default store, is the one
-    that the settings would lead to. A broken file is different from what it has read.
+    A gateway that uses the default store, and whose files still have the contents that it read,
+    is the one that the settings would lead to. A file that is broken now differs from what it
+    read.
     """
     options = shared_options()
     if options.imports:
@@ -86,7 +87,7 @@ async def _find_running_unread() -> GatewayClient | None:
 
 
 async def find_running_by_file() -> GatewayClient | None:
-    """The gateway that was started with this configuration file, even if the file has changed."""
+    """Return the gateway started with this configuration file, even if the file has changed."""
     configuration = _configuration(settings.find_config(shared_options().config), ())
     for run in run_file.find_all(settings.run_dir(), None):
         if run.configuration[:1] == configuration and (gateway := await _connect(run)) is not None:
@@ -111,13 +112,13 @@ async def open_gateway(
     connect: Connect = "unknown",
     force_local: bool = False,
 ) -> AsyncGenerator[GatewayClient]:
-    """The running gateway, or else one in this process that ends with the block.
+    """Open the running gateway, or else one in this process that stops with the block.
 
     Args:
-        loaded: Settings of the command; None: read only if they are needed.
-        connect: Servers that a gateway in this process connects; the last known tools of all other
-            servers are available too.
-        force_local: Start a gateway even if one runs, because it runs with other settings.
+        loaded: Settings of the command; None reads them only if needed.
+        connect: Servers that a gateway in this process connects; the last known tools of all
+            other servers are available too.
+        force_local: Start a gateway even if one runs, because that one has other settings.
     """
     remote = None
     if loaded is None and not force_local:

@@ -28,15 +28,15 @@ __all__ = ["configured_servers", "is_absent", "test_all_servers", "test_servers"
 
 
 STARTING_AT_ONCE: Final = max(4, 2 * (os.cpu_count() or 1))
-"""Servers that start at the same time: most of a start is computing, which more would slow down."""
+"""Servers that start at the same time: starting is mostly CPU work, so more would be slower."""
 
 START_S: Final = 5.0
-"""Seconds after which a server counts as waiting and the next one may start. Chosen: most servers
-have started by then, and one that never answers must not keep the others waiting."""
+"""Seconds after which a server counts as waiting and the next one may start. Chosen: most
+servers have started by then, and one that never responds must not hold up the others."""
 
 
 async def test_all_servers(loaded: Settings, *, leave_out: frozenset[str]) -> list[Json]:
-    """Test the enabled servers at the same time; their results, in their order.
+    """Test the enabled servers concurrently; return the results in the order of the servers.
 
     Args:
         loaded: The settings.
@@ -88,7 +88,7 @@ async def test_servers(loaded: Settings, names: Sequence[str]) -> list[Json]:
 
 
 async def configured_servers(loaded: Settings) -> dict[str, ServerSpec]:
-    """Servers of the configuration files and of the store, by name."""
+    """Return the servers of the configuration files and of the store, by name."""
     servers = {spec.name: spec for spec in loaded.servers}
     url = store_url(loaded)
     if is_absent(url):
@@ -115,7 +115,7 @@ async def configured_servers(loaded: Settings) -> dict[str, ServerSpec]:
 
 
 async def _with_login(vault: Vault, spec: ServerSpec) -> ServerSpec:
-    """The server with its shared credentials, if there are any."""
+    """Return the server with its shared credentials, if there are any."""
     credentials = current_values(await vault.get(key_of(spec.name, EVERYBODY)), spec)
     options = dict(spec.options)
     for name, values in credentials.items():

@@ -25,11 +25,11 @@ READY_S = 60.0
 """Seconds to wait for a gateway and its servers to start (chosen)."""
 
 STOP_S = 30.0
-"""Seconds to wait for the gateway to stop: more than it gives running calls."""
+"""Seconds to wait for the gateway to stop: longer than it waits for running calls."""
 
 
 def prepare(scratch: Path, servers: Sequence[DemoServer]) -> tuple[DemoServer, ...]:
-    """Create the data that the servers use; the servers that can run."""
+    """Create the data that the servers use; return the servers that can run."""
     (scratch / "files").mkdir()
     with contextlib.closing(sqlite3.connect(scratch / "notes.db")) as database:
         database.execute("CREATE TABLE gates (name TEXT, visitors INTEGER)")
@@ -61,7 +61,7 @@ async def gateway_process(
     connections: Json | None = None,
     tables: Json | None = None,
 ) -> AsyncGenerator[run_file.RunFile]:
-    """Run a gateway on a free port; it and its children end with the block."""
+    """Run a gateway on a free port; it and its child processes stop with the block."""
     config = scratch / "toolgate.toml"
     document = {
         "serve": {"port": 0},

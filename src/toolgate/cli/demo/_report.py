@@ -1,4 +1,4 @@
-"""Results of the demo, as its screen shows and `--json` prints them."""
+"""Results of the demo, as its screen and `--json` show them."""
 
 from dataclasses import dataclass, field
 
@@ -17,7 +17,7 @@ class RequestResult:
     """Text of the search."""
 
     found: str
-    """Key of the best hit; empty if there was none."""
+    """Key of the best hit; empty if there were no hits."""
 
     relevance: float
     """Its relevance in [0, 1]."""
@@ -35,13 +35,13 @@ class RequestResult:
     """First line of the answer."""
 
     discovery_tokens: int
-    """Estimated tokens of the answer of `tool_discovery`."""
+    """Estimated tokens of the response of `tool_discovery`."""
 
     discovery_ms: float
-    """Milliseconds, measured at the client."""
+    """Milliseconds of the search, measured at the client."""
 
     execute_ms: float
-    """Milliseconds, measured at the client."""
+    """Milliseconds of the call, measured at the client."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,13 +52,13 @@ class RecoveryResult:
     """Name of the server."""
 
     killed_pid: int
-    """Process id before."""
+    """Process id before it was killed."""
 
     new_pid: int | None
-    """Process id afterwards; None if it did not come back in time."""
+    """Process id afterwards; None if it did not restart in time."""
 
     first_call: str
-    """First line of the answer of the call right after the kill."""
+    """First line of the answer to the call right after the kill."""
 
     first_call_worked: bool
     """Whether that call succeeded."""
@@ -70,7 +70,7 @@ class RecoveryResult:
     """Whether a call succeeded in the end."""
 
     other: str = ""
-    """Key of a tool of another server, called meanwhile."""
+    """Key of a tool of another server, called while the server was down."""
 
     other_worked: bool = True
     """Whether that call succeeded."""
@@ -117,7 +117,7 @@ class DemoReport:
     """Results of chat turns."""
 
     url: str = ""
-    """Address of the gateway's MCP endpoint."""
+    """URL of the gateway's MCP endpoint."""
 
     @property
     def fine(self) -> bool:

@@ -1,4 +1,4 @@
-"""Requests in plain words that the demo searches and calls, also right after a server was killed.
+"""Requests in natural language that the demo searches and calls, also after a server was killed.
 
 `tool_discovery` alone decides which tool is called; the demo only knows which one is right.
 """
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 BACK_S = 30.0
-"""Seconds to wait for a killed server to come back (chosen)."""
+"""Seconds to wait for a killed server to restart (chosen)."""
 
 _HIT = re.compile(r'^("(?:[^"\\]|\\.)*"|[^\s()"]+)(?:\(.*\))? \[(\d\.\d\d)')
 """A line in the result of `tool_discovery`: key, signature, relevance."""
@@ -38,7 +38,7 @@ _HIT = re.compile(r'^("(?:[^"\\]|\\.)*"|[^\s()"]+)(?:\(.*\))? \[(\d\.\d\d)')
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """A request in plain words."""
+    """A request in natural language."""
 
     text: str
     """Text of the search."""
@@ -47,7 +47,7 @@ class Request:
     """Key of the right tool; the arguments are for this one."""
 
     arguments: Callable[[Path], Json]
-    """Makes the arguments from the path of the scratch folder."""
+    """Creates the arguments from the path of the scratch folder."""
 
     proof: str
     """Text that the answer must contain."""
@@ -64,7 +64,7 @@ REQUEST_POOL: tuple[Request, ...] = (
         proof="hello.txt",
     ),
     Request(
-        # Shares no word with the tool: found by its meaning.
+        # Shares no word with the tool: found by meaning.
         text="half past nine in Berlin, which hour is that in Tokyo",
         expected="time:convert_time",
         arguments=lambda _: {
@@ -132,7 +132,7 @@ async def find_and_run(client: Client, request: Request, scratch: Path) -> Reque
 
 
 def choose_victim(chosen: Sequence[Request]) -> Request | None:
-    """The request whose server is killed: repeatable, and of a server that starts quickly."""
+    """Choose the request whose server is killed: repeatable, and its server starts quickly."""
     quick = ("filesystem", "memory", "sqlite")
     by_server = {request.expected.partition(":")[0]: request for request in chosen}
     return next((by_server[name] for name in quick if name in by_server), None)
@@ -183,14 +183,14 @@ async def kill_and_call(
 
 
 async def _call(client: Client, tool: str, arguments: Json) -> tuple[str, bool]:
-    """Text of a tool result, and whether the call succeeded."""
+    """Call a tool; return the text of its result, and whether the call succeeded."""
     result = await client.call_tool(tool, arguments)
     texts = [block.text for block in result.content if block.type == "text"]
     return "\n".join(texts), not result.is_error
 
 
 def read_hits(text: str) -> list[tuple[str, float]]:
-    """Keys and relevance of the tools in a result of `tool_discovery`, best first."""
+    """Parse keys and relevance of the tools in a result of `tool_discovery`, best first."""
     hits: list[tuple[str, float]] = []
     for line in text.splitlines():
         match = _HIT.match(line)
@@ -206,5 +206,5 @@ def _pid(servers: Sequence[Json], key: str) -> int | None:
 
 
 def _first_chars(text: str) -> str:
-    """The first characters of an answer, on one line."""
+    """Return the first characters of an answer, on one line."""
     return sanitize(" ".join(text.split()))[:300]

@@ -71,7 +71,7 @@ class QuestionResult:
 
 
 def connections(folder: Path) -> Json:
-    """Create a database in the folder; the table `[connections]` for it."""
+    """Create a database in the folder and return the table `[connections]` for it."""
     file = folder / "shop.db"
     with closing(sqlite3.connect(file)) as database:
         database.executescript(_SHOP)
@@ -79,7 +79,7 @@ def connections(folder: Path) -> Json:
 
 
 async def ask_questions(gateway: GatewayClient, folder: Path) -> AsyncGenerator[QuestionResult]:
-    """Ask the questions one after the other."""
+    """Ask the questions one after the other; yields each result."""
     await gateway.wait_for_servers("schema")
     for statements, message, proof in _STEPS:
         await anyio.to_thread.run_sync(_run, folder / "shop.db", statements)

@@ -19,11 +19,11 @@ from toolgate.cli.terminal._sanitize import sanitize
 __all__ = ["Screen"]
 
 _PROMPT_LINES = 6
-"""Lines; chosen: the demo fits a screen of 40 lines."""
+"""Lines shown of a prompt (chosen: the demo fits a screen of 40 lines)."""
 _ANSWER_LINES = 4
-"""Lines; chosen for the same reason."""
+"""Lines shown of an answer (chosen for the same reason)."""
 _TURN_LINES = 7
-"""Lines; chosen for the same reason."""
+"""Lines shown of a chat turn (chosen for the same reason)."""
 
 
 class Screen:
@@ -199,7 +199,7 @@ class Screen:
 
 
 def _program() -> str:
-    """The command name or path that works from any folder."""
+    """Return the command name or path that works from any folder."""
     beside = Path(sys.executable).parent / (
         "toolgate.exe" if sys.platform == "win32" else "toolgate"
     )

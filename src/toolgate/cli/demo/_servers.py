@@ -75,7 +75,7 @@ class Node:
 
 @dataclass(frozen=True, kw_only=True)
 class InstallReport:
-    """Result of an installation."""
+    """Result of the installation."""
 
     servers: tuple[DemoServer, ...]
     """Servers that can be started."""
@@ -167,11 +167,11 @@ SERVERS: tuple[DemoServer, ...] = (
         needs=("mcp==1.30.0",),  # it imports a module that mcp 2 no longer has
     ),
 )
-"""Both package registries, both protocol eras, few tools and many."""
+"""From both package registries and both protocol eras; some with few tools, some with many."""
 
 
 def find_node() -> Node | None:
-    """Node 20 or later with npm, from PATH or else from PyPI; None if there is none."""
+    """Find Node 20 or later with npm, on PATH or else from PyPI; None if not found."""
     candidates: list[tuple[str, tuple[str, ...]]] = []
     node, npm = shutil.which("node"), shutil.which("npm")
     if node and npm:
@@ -212,7 +212,7 @@ async def install(
         folder: Where to install; created if missing.
         node: For the npm servers; None skips them.
         say: Receives a progress message before and after each group that is installed.
-        servers: Which ones.
+        servers: The servers to install.
     """
     groups: dict[str, list[DemoServer]] = {}
     for server in servers:
@@ -284,7 +284,7 @@ async def _install_pypi(target: Path, packages: Sequence[str]) -> str | None:
 
 
 async def _run(*command: str) -> str | None:
-    """Run a program; None on success, else its last error message."""
+    """Run a program; return None on success, else its last error message."""
     try:
         done = await anyio.run_process(command, check=False, stdin=subprocess.DEVNULL)
     except OSError as error:
@@ -297,7 +297,7 @@ async def _run(*command: str) -> str | None:
 
 
 _LOG_OF_NPM = "A complete log of this run"
-"""The last line of npm names its log file, which is of no help to the user."""
+"""Start of npm's last line, which names its log file and does not help the user."""
 
 
 def _programs(environment: Path) -> Path:
@@ -307,7 +307,7 @@ def _programs(environment: Path) -> Path:
 def server_table(
     servers: Sequence[DemoServer], folder: Path, scratch: Path, node: Node | None
 ) -> dict[str, Json]:
-    """The `mcpServers` entries of installed servers, by name.
+    """Return the `mcpServers` entries of installed servers, by name.
 
     Args:
         servers: Installed servers.

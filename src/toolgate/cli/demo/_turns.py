@@ -69,7 +69,7 @@ class TurnResult:
 
 
 def turn_tables(folder: Path) -> Json:
-    """Configuration tables: scripted model, packs, and a database of installed packages."""
+    """Return configuration tables: scripted model, packs, a database of installed packages."""
     file = folder / "packages.db"
     rows = [
         (dist.metadata["Name"], dist.version, sum((f.size or 0) for f in dist.files or ()) // 1024)
@@ -143,7 +143,7 @@ async def _add_documents(exchange: Exchange, folder: Path) -> None:
 
 
 def _readme(dist: Distribution) -> str:
-    """The README in the metadata of a distribution."""
+    """Return the README in the metadata of a distribution."""
     head, _, body = (dist.read_text("METADATA") or "").partition("\n\n")
     return body or head
 

@@ -1,7 +1,7 @@
 """`toolgate demo`: search and call tools of real, published MCP servers.
 
-Everything is real: a gateway process, the servers in `_servers`, the official client over HTTP. The
-requests are in `_requests`; the demo reports it when the search finds another tool than expected.
+Everything is real: a gateway process, the servers in `_servers`, the official client over HTTP.
+The requests are in `_requests`; the demo reports if the search finds another tool than expected.
 """
 
 import json
@@ -38,7 +38,7 @@ from toolgate.types import Json
 __all__ = ["app"]
 
 REQUESTS = 4
-"""Requests that are shown; chosen: one screen."""
+"""Requests that are shown (chosen: one screen)."""
 
 app = typer.Typer(add_completion=False)
 

@@ -1,4 +1,4 @@
-"""`toolgate eval answers`: measure what is found and how good the answers are."""
+"""`toolgate eval answers`: measure retrieval and the quality of answers."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -31,8 +31,8 @@ __all__ = ["answers"]
 
 _RETRIEVER = "documents:retriever"
 _FORCED: Json = {"retrieval": "forced"}
-"""Questions of a set are about documents, so that every variant looks them up unless it says what
-else to do."""
+"""The questions are about documents, so every variant searches documents unless it sets
+something else."""
 
 _METRICS = ("correct", "faithful", "hit@1", "hit@5", "MRR", "answered")
 _HEADINGS = ("variant", "questions", *_METRICS, "tokens", "cost", "s")
@@ -161,7 +161,7 @@ async def _measure(
 
 
 def _chat(app: App) -> ChatService:
-    """The chat of a gateway that can look documents up."""
+    """Return the chat service of a gateway that can search documents."""
     if app.chat is None:
         raise SettingError(
             "No chat model is configured.",

@@ -79,7 +79,7 @@ def intents(
 
 
 def _metrics_to_save(pack: Path, answer: dict[str, Any]) -> tuple[str, str, int, dict[str, float]]:
-    """The metrics to save: those of the messages if they are labelled, else of the prompts."""
+    """Return the metrics to save: of the messages if they are labelled, else of the prompts."""
     has_messages = "labelled" in answer
     scored = answer["labelled"] if has_messages else answer["prompts_held_out"]
     requests = answer["messages"] if has_messages else answer["prompts"]
@@ -111,7 +111,7 @@ class _Evaluation:
         self.spent_ms.append(spent_ms)
 
     def summary(self) -> dict[str, Any]:
-        """The metrics, as shares of 1."""
+        """Return the metrics, as shares of 1."""
         model = self.model
         owners = np.asarray(model.training_set.owners)[model.counted]
         right = model.held_owners == owners
@@ -139,7 +139,7 @@ class _Evaluation:
         return answer
 
     def sweep(self) -> list[dict[str, Any]]:
-        """Both error rates per threshold: rejected good messages, and wrong answers."""
+        """Return both error rates per threshold: rejected good messages, and wrong answers."""
         confidence = self.model.held_confidences
         owners = np.asarray(self.model.training_set.owners)[self.model.counted]
         right = self.model.held_owners == owners
@@ -157,7 +157,7 @@ class _Evaluation:
         return rows
 
     def _scored(self, cut: float | None) -> dict[str, Any]:
-        """Metrics of the labelled messages, with the given threshold or that of the model."""
+        """Return metrics of the labelled messages, with the given or the model's threshold."""
         inside: list[tuple[bool, bool]] = []
         outside: list[bool] = []
         for row, (is_labelled, name) in zip(self.rows, self.expected, strict=True):
@@ -308,7 +308,7 @@ def _cells(scored: dict[str, Any]) -> list[str]:
 
 
 def _calibration_error(confidence: NDArray[np.floating], right: NDArray[np.bool_]) -> float:
-    """Expected calibration error: mean gap of confidence and accuracy in ten weighted bins."""
+    """Compute the expected calibration error: mean |confidence - accuracy| in ten weighted bins."""
     bins = np.minimum((confidence * 10).astype(int), 9)
     gaps = [
         abs(confidence[bins == b].mean() - right[bins == b].mean()) * int((bins == b).sum())
@@ -322,7 +322,7 @@ def _mean(values: NDArray[np.bool_]) -> float:
 
 
 def _normalize(name: object) -> str:
-    """An intent name for comparison: lower case, other characters replaced by `_`."""
+    """Normalize an intent name for comparison: lower case, other characters replaced by `_`."""
     if not isinstance(name, str):
         return ""
     signs = "".join(sign if sign.isalnum() else " " for sign in name.casefold())

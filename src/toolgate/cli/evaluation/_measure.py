@@ -43,7 +43,7 @@ class Question:
     """Text of the request."""
 
     groups: tuple[frozenset[str], ...]
-    """The needed tools; one of each group is enough. Empty: no tool can handle the request."""
+    """The needed tools; one of each group is enough. Empty if no tool can handle the request."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +65,8 @@ def read_labelled(
 ) -> LabelledSet:
     """Read a folder (`tools.jsonl`, `queries.jsonl`), with tools of other folders as distractors.
 
-    A distractor is left out if a tool of the set has the same name, by letters and digits alone.
+    A distractor is left out if a tool of the set has the same name, comparing only letters and
+    digits.
 
     Args:
         folder: The set.
@@ -94,7 +95,7 @@ def read_labelled(
 
 
 def score_ranking(ranked: Sequence[str], groups: Sequence[frozenset[str]]) -> dict[str, float]:
-    """The metrics of a ranking, best first; `groups` has at least one group."""
+    """Return the metrics of a ranking, best first; `groups` has at least one group."""
     positions = {key: at for at, key in reversed(list(enumerate(ranked)))}
     ranks = [
         min((positions[key] for key in group if key in positions), default=None) for group in groups
@@ -114,10 +115,10 @@ def score_ranking(ranked: Sequence[str], groups: Sequence[frozenset[str]]) -> di
 
 
 def score_notices(fits: Sequence[Fit], questions: Sequence[Question]) -> dict[str, float | None]:
-    """How often "nothing fits" is said, by whether a tool serves the request.
+    """Measure how often a search says that nothing fits, by whether a tool serves the request.
 
     `none_served` is the share of false alarms, `none_unserved` that of requests without a tool
-    that get the notice; None without any such request.
+    that get the notice; None if there are no such requests.
     """
 
     def share(is_served: bool) -> float | None:
@@ -134,7 +135,7 @@ def score_notices(fits: Sequence[Fit], questions: Sequence[Question]) -> dict[st
 def precision_by_rank(
     ranked: Sequence[Sequence[str]], questions: Sequence[Question]
 ) -> list[float]:
-    """For each of the first ten ranks, the share of requests with a needed tool there."""
+    """Return the share of requests with a needed tool at each of the first ten ranks."""
     needed = [frozenset[str]().union(*question.groups) for question in questions]
     return [
         round(fmean(rank < len(keys) and keys[rank] in fits for keys, fits in pairs), 4)
@@ -144,7 +145,7 @@ def precision_by_rank(
 
 
 def mean_of(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The mean of each metric over all requests."""
+    """Return the mean of each metric over all requests."""
     return {name: fmean(row[name] for row in rows) for name in METRICS} if rows else {}
 
 
@@ -180,7 +181,7 @@ def _rows(path: Path) -> list[dict[str, Any]]:
 
 
 def tool_of(row: Mapping[str, Any], where: object) -> SearchableTool:
-    """A line of `tools.jsonl`, found in `where`.
+    """Parse a line of `tools.jsonl`, found in `where`.
 
     Raises:
         SettingError: The format is wrong.
@@ -203,7 +204,7 @@ def tool_of(row: Mapping[str, Any], where: object) -> SearchableTool:
 
 
 def question_of(row: Mapping[str, Any], where: object) -> Question:
-    """A line of `queries.jsonl`, found in `where`.
+    """Parse a line of `queries.jsonl`, found in `where`.
 
     Raises:
         SettingError: The format is wrong.
@@ -219,7 +220,7 @@ def question_of(row: Mapping[str, Any], where: object) -> Question:
 
 
 def _ids(value: object) -> list[str]:
-    """A non-empty list of tool ids.
+    """Return a non-empty list of tool ids.
 
     Raises:
         TypeError: It is something else.

@@ -13,7 +13,7 @@ _WHERE = "the usage log"
 
 
 async def read_own_requests(settings: Settings, *, limit: int = 0) -> LabelledSet:
-    """Searches whose tools were called successfully or marked as right, as labelled requests.
+    """Read searches whose tools were called successfully or marked as right, as labelled requests.
 
     Args:
         settings: Settings with the store.

@@ -9,7 +9,7 @@ __all__ = ["save_metrics"]
 
 
 def save_metrics(kind: str, rows: Sequence[tuple[str, str, int, Mapping[str, float]]]) -> None:
-    """Save metrics; a failure is only reported."""
+    """Save metrics; a failure is reported but not raised."""
     path = evaluations_file()
     try:
         note_evaluations(kind, rows, path=path)

@@ -45,7 +45,7 @@ app.command()(answers)
 app.command()(intents)
 
 _DEPTH = 20
-"""Hits looked at for each request: the largest k of the measures that are reported."""
+"""Hits evaluated for each request: the largest k of the reported metrics."""
 _HEADINGS = (
     *("set", "search", "tools", "requests", *METRICS),
     *("none+", "none-", "ms p50", "ms p95"),
@@ -167,7 +167,7 @@ def _save(rows: Sequence[dict[str, Any]]) -> None:
 
 
 def _write(path: Path, lines: Sequence[str]) -> None:
-    """Write lines to a file; without lines to check that it can be written."""
+    """Write lines to a file; without lines, check that it can be written."""
     try:
         path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     except OSError as error:
@@ -180,7 +180,7 @@ def _write(path: Path, lines: Sequence[str]) -> None:
 async def _score(
     labeled: LabelledSet, settings: Settings, name: str
 ) -> tuple[dict[str, Any], list[str]]:
-    """Metrics and rankings of a search strategy on a set."""
+    """Return metrics and rankings of a search strategy on a set."""
     strategies = Strategies(settings.search, {})
     selector = "" if name else settings.search.selector
     name = name or settings.optimization
@@ -233,7 +233,7 @@ async def _measure_searches(
 
 
 def _baseline(labeled: LabelledSet) -> dict[str, Any] | None:
-    """Metrics of the index that FastMCP's search transform uses."""
+    """Return metrics of the index that FastMCP's search transform uses."""
     try:
         module = import_module("fastmcp.server.transforms.search.bm25")
     except ModuleNotFoundError:
@@ -252,7 +252,7 @@ def _baseline(labeled: LabelledSet) -> dict[str, Any] | None:
 
 
 def _text(tool: SearchableTool) -> str:
-    """The text that FastMCP indexes of a tool."""
+    """Return the text that FastMCP indexes of a tool."""
     parameters = (text for pair in tool.parameters for text in pair)
     return " ".join(filter(None, (tool.name, tool.description, *parameters)))
 
@@ -266,7 +266,7 @@ def _row(
         if question.groups
     ]
     scores = [score_ranking(ranked, question.groups) for ranked, question in served]
-    # Without a request that a tool serves there is nothing to rank, only what was said of them.
+    # Without a request that a tool serves there is no ranking, only the "nothing fits" notices.
     means = mean_of(scores) if scores else dict.fromkeys(METRICS)
     precision = (
         precision_by_rank([ranked for ranked, _ in served], [question for _, question in served])

@@ -14,7 +14,7 @@ __all__ = ["fit_semantic_stage"]
 
 
 async def fit_semantic_stage(packs: Sequence[Pack]) -> PackStages:
-    """Stages trained with the prompts of packs; training results are cached on disk.
+    """Train stages with the prompts of packs; training results are cached on disk.
 
     Raises:
         EmbedderError: The configured embedder failed.

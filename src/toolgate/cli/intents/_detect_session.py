@@ -85,7 +85,7 @@ class DetectSession:
         ]
 
     def _by_keyword(self, requests: list[StageRequest]) -> list[Detection]:
-        """What keywords say; as a cascade, without what messages decline."""
+        """Detect by keyword; in the cascade, ignore what a message declines."""
         if self._stage == "keyword":
             return [self.detector.keywords.match(request) for request in requests]
 
@@ -113,7 +113,7 @@ class DetectSession:
         ) if explain else None
 
     def rules_of(self, intent: str) -> Json | None:
-        """Path, size and first lines of the rules of an intent."""
+        """Return path, size and first lines of the rules of an intent."""
         for pack in self.packs:
             if text := pack.rules_of(intent):
                 lines = [line for line in text.splitlines() if line.strip()]

@@ -1,4 +1,4 @@
-"""Makes prompts of messages, after a preview of what that changes."""
+"""Add messages to the prompts of an intent, after a preview of what that changes."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -21,47 +21,47 @@ class ChangedMessage:
     """The message."""
 
     before: str
-    """Its intent now, or `none`."""
+    """Its current intent, or `none`."""
 
     after: str
     """Its intent with the new prompts."""
 
     expected: str = ""
-    """What it should be; empty: nobody has said."""
+    """The expected intent; empty if unknown."""
 
     @property
     def is_regression(self) -> bool:
-        """Whether it is right now and would be wrong."""
+        """Whether the message is classified correctly now and would become wrong."""
         return bool(self.expected) and self.before == self.expected != self.after
 
 
 @dataclass(frozen=True, kw_only=True)
 class Preview:
-    """What new prompts change on all known messages."""
+    """Effect of new prompts on all known messages."""
 
     known: int
-    """Messages that were compared: prompts, expectations, and those that were given."""
+    """Number of compared messages: prompts, tests, and the new ones."""
 
     changed: tuple[ChangedMessage, ...]
-    """Those with another intent; the worst first."""
+    """Messages whose intent changes, regressions first."""
 
     @property
     def regressions(self) -> tuple[ChangedMessage, ...]:
-        """Those that would be wrong."""
+        """Messages that would become wrong."""
         return tuple(message for message in self.changed if message.is_regression)
 
 
 def preview(packs: Sequence[Pack], pack: Pack, intent: str, messages: Sequence[str]) -> Preview:
-    """What changes if messages become prompts of an intent.
+    """Preview what changes if messages become prompts of an intent.
 
     Args:
-        packs: All packs in use; holds `pack`.
+        packs: All packs in use, including `pack`.
         pack: The pack of the intent.
-        intent: Its name, or `none` for messages that the pack is not meant for.
+        intent: Its name, or `none` for messages that the pack does not support.
         messages: The new prompts.
     """
     known = dict(_known(packs))
-    # What somebody expects already is not changed by a new opinion: that is a regression.
+    # An existing expectation wins over the new intent, so that a conflict counts as a regression.
     for message in messages:
         known.setdefault(message, intent)
     texts = [(message, None) for message in known]
@@ -103,19 +103,19 @@ def _with_prompts(pack: Pack, intent: str, messages: Sequence[str]) -> Pack:
 
 
 def prompt_file(pack: Pack, intent: str) -> Path:
-    """The file that new prompts of an intent go to."""
+    """Return the file to which new prompts of an intent are added."""
     if intent == NONE:
         return pack.folder / "unsupported.txt"
     return pack.intent_files[intent].with_name(f"{_stem(pack.intent_files[intent])}.txt")
 
 
 def _stem(path: Path) -> str:
-    # `refunds.de.txt` and `refunds.toml` are both of `refunds`.
+    # `refunds.de.txt` and `refunds.toml` both belong to `refunds`.
     return path.stem.partition(".")[0]
 
 
 def write_prompts(path: Path, messages: Sequence[str]) -> int:
-    """Add messages to a file of prompts, those that it has not yet; gives how many.
+    """Add messages to a prompt file unless it has them already; return how many were added.
 
     Raises:
         PackError: The file cannot be written.
@@ -135,10 +135,10 @@ def write_prompts(path: Path, messages: Sequence[str]) -> int:
 
 
 def as_prompts(messages: Sequence[str]) -> list[str]:
-    """Messages as lines of a file of prompts.
+    """Convert messages to lines of a prompt file.
 
     Raises:
-        ArgumentError: One cannot be a line.
+        ArgumentError: A message cannot be such a line.
     """
     lines = [" ".join(message.split()) for message in messages]
     for line in lines:

@@ -23,8 +23,8 @@ from toolgate.types import DEFAULT_PROJECT, Caller, Json, PluginSpec, json_objec
 __all__ = ["lint_packs"]
 
 _LISTING_TIMEOUT_S = 30.0
-"""Seconds for a pack's servers to list their tools; chosen: above the start of a server that is
-downloaded first."""
+"""Seconds for a pack's servers to list their tools (chosen: longer than the start of a server
+that is downloaded first)."""
 
 _PLACEHOLDER_DATABASE = {"any": ConnectionTable(url="sqlite://", snapshot_every_minutes=0)}
 """Packs for databases have tools only if one is configured; this one is never queried."""
@@ -45,7 +45,7 @@ class _KnownTools:
 
 
 async def lint_packs(packs: Collection[Pack]) -> list[LintReport]:
-    """Check packs; their findings."""
+    """Check packs and return the findings."""
     settings = load_settings()
     silence_logs(settings)
     remembered, servers = await _stored_schemas(settings)
@@ -82,7 +82,7 @@ async def _model(settings: Settings, pack: Pack) -> SemanticModel | None:
 async def _tools(
     settings: Settings, pack: Pack, remembered: Mapping[str, Json], servers: Collection[str]
 ) -> _KnownTools:
-    """The tools of the pack itself, and the last known ones of all other servers."""
+    """Return the tools of the pack itself, and the last known ones of all other servers."""
     schemas = dict(remembered)
     isolated = replace(
         settings,
@@ -114,7 +114,7 @@ async def _tools(
 
 
 async def _stored_schemas(settings: Settings) -> tuple[dict[str, Json], list[str]]:
-    """Input schemas from the last listing of each server, and the names of all servers."""
+    """Return input schemas from the last listing of each server, and the names of all servers."""
     names = [spec.name for spec in settings.servers]
     schemas: dict[str, Json] = {}
     store = make_store(store_url(settings))

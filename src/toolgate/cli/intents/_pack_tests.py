@@ -1,4 +1,4 @@
-"""Expectations of a pack: the messages in its `tests.jsonl`, and what should come of them."""
+"""Tests of a pack: the messages in its `tests.jsonl`, with their expected results."""
 
 import json
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from toolgate.types import Json, json_object
 __all__ = ["TESTS", "Expectation", "failures_of", "read_expectations"]
 
 TESTS: Final = "tests.jsonl"
-"""The file of expectations, beside `pack.toml`."""
+"""Name of the test file, next to `pack.toml`."""
 
 _KEYS: Final = frozenset({"message", "intent", "intents", "tool", "arguments", "today", "note"})
 _HINT: Final = (
@@ -26,22 +26,22 @@ _HINT: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class Expectation:
-    """A message, and what should come of it."""
+    """A message and its expected result."""
 
     message: str
-    """As a person writes it."""
+    """The message, as a person writes it."""
 
     expected: Json
-    """`intent` (null: none), `intents`, `tool`, `arguments`: only what is given is compared."""
+    """`intent` (null for none), `intents`, `tool`, `arguments`; only given fields are compared."""
 
     today: date | None = None
-    """The day that "yesterday" counts from."""
+    """Reference day for "yesterday" and the like."""
 
     line: int = 0
-    """Where it stands in the file, from 1 on."""
+    """Line number in the file, from 1."""
 
     def mistakes(self, detection: Detection) -> list[str]:
-        """What is not as it should be, one sentence each."""
+        """List the differences from the expected result, one sentence each."""
         intent = None if detection.intent == NONE else detection.intent
         actual: Json = {
             "intent": intent,
@@ -57,10 +57,10 @@ class Expectation:
 
 
 def read_expectations(folder: Path) -> list[Expectation]:
-    """The expectations of a pack; none where it has no file of them.
+    """Read the tests of a pack; empty if it has no test file.
 
     Raises:
-        PackError: A line cannot be used; the message names it.
+        PackError: A line is invalid; the message names it.
     """
     path = folder / TESTS
     if not path.is_file():
@@ -79,7 +79,7 @@ def read_expectations(folder: Path) -> list[Expectation]:
 def failures_of(
     packs: Sequence[Pack], expectations: Sequence[Expectation]
 ) -> list[tuple[Expectation, list[str]]]:
-    """The expectations that these packs do not meet, each with what is wrong."""
+    """Return the tests that these packs fail, each with its mistakes."""
     if not expectations:
         return []
     session = DetectSession(tuple(packs), "UTC", "", "cascade")

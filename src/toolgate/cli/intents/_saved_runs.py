@@ -1,4 +1,4 @@
-"""Save results of `toolgate detect` for `--stats`, in a small file until they move to the store.
+"""Save results of `toolgate detect` for `--stats`, in a small file until moved to the store.
 
 Opening the store takes half a second, too long for a command about one message.
 """
@@ -21,7 +21,7 @@ from toolgate.types import Caller
 __all__ = ["move_to_store", "save_detection"]
 
 _MAX_BYTES: Final = 1_000_000
-"""Size of the file after which nothing more is added (chosen)."""
+"""Size of the file beyond which nothing is added (chosen)."""
 
 
 def save_detection(settings: Settings, message: str, detection: Detection) -> None:
@@ -56,7 +56,7 @@ async def move_to_store(store: Store) -> None:
 
 
 def _rename_for_reading() -> Path:
-    """Rename the file for reading, so that results added meanwhile are not lost."""
+    """Rename the file for reading, so that results added in the meantime are not lost."""
     taken = _file().with_suffix(".taken")
     if not taken.exists():  # otherwise an earlier move was interrupted
         with suppress(OSError):

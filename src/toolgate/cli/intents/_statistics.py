@@ -20,13 +20,13 @@ _EXAMPLES: Final = 20
 """Examples shown of each kind (chosen)."""
 
 _SEARCHED: Final = 2_000
-"""Newest detections among which examples are searched (chosen)."""
+"""Number of newest detections that are searched for examples (chosen)."""
 
 _LOW_CONFIDENCE: Final = 0.6
 """Below this confidence a detection is listed as doubtful (chosen)."""
 
 _NEAR_MISS_CONFIDENCE: Final = 0.1
-"""From this confidence on, a rejected intent is listed as a near miss (chosen)."""
+"""Minimum confidence of a rejected intent to be listed as a near miss (chosen)."""
 
 
 async def show(days: float, project: str | None, as_json: bool) -> int:
@@ -89,7 +89,7 @@ def _stats(
 
 
 def _examples(detections: Iterable[StoredDetection]) -> list[Json]:
-    """The newest examples; a repeated message is listed once, with a counter."""
+    """Return the newest examples; a repeated message is listed once, with a counter."""
     examples: dict[tuple[str, ...], Json] = {}
     for detection in detections:
         text = detection.message or detection.detection_id
@@ -107,7 +107,7 @@ def _examples(detections: Iterable[StoredDetection]) -> list[Json]:
 
 
 def _by(counts: Iterable[DetectionCount], name: str) -> dict[str, int]:
-    """Counts by the values of a field, most frequent first."""
+    """Sum up counts by the values of a field, most frequent first."""
     counts_by_value: dict[str, int] = defaultdict(int)
     for row in counts:
         counts_by_value[getattr(row, name) or "none"] += row.count

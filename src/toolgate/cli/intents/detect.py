@@ -118,7 +118,7 @@ def detect(
 
 
 def _packs(settings: Settings, folders: list[Path] | None, *, dev: bool) -> tuple[Pack, ...]:
-    """The named packs, or else all enabled ones."""
+    """Return the named packs, or else all enabled ones."""
     if folders is None:
         return anyio.run(_enabled_packs, settings, dev)
     packs = tuple(load_pack(folder, dev=dev or settings.packs.dev) for folder in folders)
@@ -221,7 +221,7 @@ def _answer(asked: DetectSession, detection: Detection, why: Reasons | None) -> 
 
 
 def _explanation(asked: DetectSession, detection: Detection, why: Reasons) -> Json:
-    """Every intent with its scores and their origin."""
+    """Return every intent with its scores and their origin."""
     meaning = why.meaning
     scores = {candidate.intent: candidate for candidate in detection.candidates}
     learned = dict(meaning.ranked) if meaning else {}

@@ -78,7 +78,7 @@ async def _enrich(body: Json, packs: list[Path], as_json: bool) -> int:
 
 
 def _rules_line(rules: Json) -> str:
-    """One line about the rules of an intent."""
+    """Describe the rules of an intent in one line."""
     cut = ", shortened to rules.budget_tokens" if rules["shortened"] else ""
     unknown = cast("list[str]", rules["unknown_variables"])
     left = f"; unknown: {', '.join(f'{{{{{name}}}}}' for name in unknown)}" if unknown else ""

@@ -41,7 +41,7 @@ _USER_ORIGINS = frozenset({"setting", "working folder"})
 """Origins of packs that users write."""
 
 for _path in sorted(Path(str(builtin.__file__)).parent.glob("*/commands.py")):
-    # Built-in packs can have commands of their own, in this file as `app`.
+    # Built-in packs can have their own commands, in this file as `app`.
     _module = import_module(f"toolgate.packs.builtin.{_path.parent.name}.commands")
     app.add_typer(_module.app, name=_path.parent.name)
 
@@ -131,7 +131,7 @@ async def _list(as_json: bool) -> int:
 
 
 def _is_skipped(pack: Json) -> bool:
-    """Whether it is no pack at all, and nothing is wrong with that."""
+    """Whether it is not a pack, which is not an error."""
     return bool(pack.get("skipped")) and not pack["on"] and not pack["problems"]
 
 
@@ -214,7 +214,7 @@ def _location(result: LintReport, finding: LintFinding) -> str:
 
 
 async def _select_packs(folder: Path | None, name: str | None) -> list[Pack]:
-    """The packs to check: the named one, the one in this folder, or all of the user."""
+    """Return the packs to check: the named one, the one in this folder, or all of the user's."""
     dev = load_settings().packs.dev
     if name is not None:
         folder = (await _pack_state(name)).folder
@@ -341,7 +341,7 @@ async def _own_packs() -> tuple[Pack, ...]:
 
 
 def _owner(packs: tuple[Pack, ...], intent: str, name: str) -> tuple[Pack, str]:
-    """The pack that has an intent, and the intent as the pack writes it.
+    """Find the pack that has an intent; return it and the intent as the pack spells it.
 
     Raises:
         OptionError: There is none, or it is not clear which pack is meant.
@@ -390,10 +390,10 @@ async def _switch(name: str, on: bool) -> int:
 
 
 async def _pack_state(name: str) -> PackState:
-    """The state of a pack, enabled or not.
+    """Return the state of a pack, enabled or not.
 
     Raises:
-        OptionError: There is no such pack.
+        OptionError: The pack does not exist.
     """
     packs = Packs(load_settings().packs, cwd=Path.cwd())
     await packs.refresh()

@@ -1,1 +1,1 @@
-"""Commands that report on audit, cost and use."""
+"""Commands that report on audit, cost and usage."""

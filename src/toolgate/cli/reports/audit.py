@@ -47,7 +47,7 @@ app = typer.Typer(
 )
 
 _PAGE_SIZE = 1000
-"""Records read at a time; chosen: some MB."""
+"""Records read at a time (chosen: a few MB)."""
 _ACTIONS = (
     "discover",
     "describe",
@@ -248,7 +248,7 @@ async def _verify(as_json: bool) -> int:
     await store.open()
     try:
         with spinner("Verifying the audit log"):
-            # Without the key the chain of hashes is checked, which proves little by itself.
+            # Without the key only the hash chain is checked, which proves little by itself.
             signer = ChainSigner(key or token_bytes(32), file=audit_files()[1])
             result = await verify_audit(store, signer)
     finally:
@@ -367,7 +367,7 @@ async def _export(selection: AuditFilter, file: Path, form: str) -> int:
 
 
 async def _write(selection: AuditFilter, file: Path, form: str) -> int:
-    """Write a file that only this user can read; on failure no file at all."""
+    """Write a file that only this user can read; leave no file on failure."""
     head, line = EXPORT_FORMATS[form]
     partial = file.with_name(f"{file.name}.partial")
     partial.unlink(missing_ok=True)
@@ -388,7 +388,7 @@ async def _write(selection: AuditFilter, file: Path, form: str) -> int:
 
 
 async def _records(selection: AuditFilter, limit: int | None = None) -> AsyncGenerator[AuditRecord]:
-    """Matching records, page by page; does not create a store."""
+    """Read matching records, page by page, without creating a store."""
     store = make_store(store_url(load_settings()))
     try:
         if isinstance(store, StoreMaintenance) and not await store.exists():
@@ -426,7 +426,7 @@ def _action(text: str | None) -> str | None:
 
 
 def _parse_time(text: str | None, option: str = "--since") -> str | None:
-    """A time or an age in the format of the store."""
+    """Convert a time or an age to the format of the store."""
     if text is None:
         return None
     age = re.fullmatch(r"(\d{1,6})([smhdw])", text)

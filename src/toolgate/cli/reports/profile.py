@@ -35,7 +35,7 @@ _QUERY_CHARS = 60
 """Characters of a request in the table (chosen)."""
 
 _POLL_S = 0.05
-"""Seconds between two looks at the index (chosen)."""
+"""Seconds between two checks of the index (chosen)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +102,7 @@ def profile(
 
 
 def _weight(text: str) -> tuple[str, float]:
-    """`dense_weight=0.5` as name and value."""
+    """Parse a weight, such as `dense_weight=0.5`, to its name and value."""
     name, _, value = text.partition("=")
     try:
         number = float(value)
@@ -174,7 +174,7 @@ def _keys_of(answer: _SearchResult) -> str:
 
 
 async def _queries(loaded: Settings, since: str) -> list[str]:
-    """Distinct requests in the audit log, newest first."""
+    """Return distinct requests in the audit log, newest first."""
     store = make_store(store_url(loaded))
     try:
         if isinstance(store, StoreMaintenance) and not await store.exists():
@@ -210,7 +210,7 @@ async def _replay(settings: Settings, queries: list[str]) -> dict[str, _SearchRe
 
 
 async def _wait_for_index(opened: App) -> None:
-    """Wait up to a minute until all tools have vectors; before, only words are searched."""
+    """Wait up to a minute until all tools have vectors; without them, only words are searched."""
     vectors = opened.gateway.manage.vectors
     for _ in range(round(_INDEX_TIMEOUT_S / _POLL_S)):
         status = await vectors.status(Caller.local())

@@ -1,1 +1,1 @@
-"""Commands that serve: `serve`, `stdio`."""
+"""Commands that serve the gateway or control it: `serve`, `stdio`, `start`, `stop` and so on."""

@@ -1,6 +1,6 @@
 """Run `toolgate stdio`: relay to the running gateway, or start one.
 
-Every client has its own relay process for as long as it runs, so a relay imports nothing of a
+Every client has its own relay process as long as it runs, so a relay imports nothing of the
 gateway.
 """
 

@@ -1,4 +1,4 @@
-"""A gateway in the background: how commands start, find and stop it."""
+"""A gateway in the background: functions to start, find and stop it."""
 
 import contextlib
 import http.client
@@ -34,21 +34,21 @@ __all__ = [
 ]
 
 _POLL_S = 0.05
-"""Seconds between two looks at a process that starts or ends (chosen)."""
+"""Seconds between two checks of a process that starts or ends (chosen)."""
 
 
 def log_file(loaded: Settings) -> Path:
-    """Where a gateway in the background writes: `log.file`, or a file in the data folder."""
+    """Return the log of a gateway in the background: `log.file`, or a file in the data folder."""
     return loaded.log.path or settings.data_dir() / "gateway.log"
 
 
 def output_file() -> Path:
-    """What the last gateway in the background printed, besides its log."""
+    """Return the file with other output of the last gateway in the background, besides its log."""
     return settings.data_dir() / "gateway.out"
 
 
 def gateways(loaded: Settings) -> tuple[list[RunFile], list[RunFile]]:
-    """The running gateways of this configuration, and those of others, newest first."""
+    """Return the running gateways with this configuration, and with others, newest first."""
     configuration = configuration_of(loaded)
     runs = run_file.find_all(settings.run_dir(), None)
     return (
@@ -58,13 +58,13 @@ def gateways(loaded: Settings) -> tuple[list[RunFile], list[RunFile]]:
 
 
 def other_gateways_note(others: Iterable[RunFile]) -> str:
-    """Which gateways run with another configuration, in one sentence; empty for none."""
+    """Say which gateways run with another configuration, in one sentence; empty for none."""
     names = [f"{run.address} ({run.configuration[0] or 'no configuration file'})" for run in others]
     return f"Running with another configuration: {', '.join(names)}." if names else ""
 
 
 async def answers(run: RunFile) -> bool:
-    """Whether a gateway responds; its process id may be another program's by now."""
+    """Whether a gateway responds; its process id may belong to another program by now."""
     try:
         status, _ = await over_http(run, timeout_s=CONNECT_TIMEOUT_S)("GET", "/healthz", None)
     except UnreachableError:
@@ -73,10 +73,10 @@ async def answers(run: RunFile) -> bool:
 
 
 def spawn(arguments: Iterable[str], loaded: Settings) -> "subprocess.Popen[bytes]":
-    """Start `toolgate serve` in a session of its own, with its log and its output in files.
+    """Start `toolgate serve` in its own process session, with log and output in files.
 
     Raises:
-        OSError: They cannot be written.
+        OSError: The files cannot be written.
     """
     output = output_file()
     output.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -103,7 +103,7 @@ def spawn(arguments: Iterable[str], loaded: Settings) -> "subprocess.Popen[bytes
 async def wait_until_serving(
     process: "subprocess.Popen[bytes]", timeout_s: float
 ) -> RunFile | None:
-    """The run file of a process once it responds; None if it ended or the time is up."""
+    """Wait until a process responds; return its run file. None if it ended, or on a timeout."""
     deadline = monotonic() + timeout_s
     while monotonic() < deadline and process.poll() is None:
         for run in run_file.find_all(settings.run_dir(), None):
@@ -114,9 +114,9 @@ async def wait_until_serving(
 
 
 def send_stop(run: RunFile, *, now: bool) -> None:
-    """Ask a gateway to end; with `now`, without waiting for running calls.
+    """Ask a gateway to stop; with `now`, without waiting for running calls.
 
-    Windows knows no request to end: there the process is ended, and calls in flight fail.
+    Windows has no such request: there the process is killed, and running calls fail.
     """
     if sys.platform == "win32":
         os.kill(run.pid, signal.SIGTERM)
@@ -128,7 +128,7 @@ def send_stop(run: RunFile, *, now: bool) -> None:
 
 
 async def stopped_within(run: RunFile, timeout_s: float) -> bool:
-    """Whether its process ends within this time."""
+    """Wait for its process to end; return whether it ended within this time."""
     deadline = monotonic() + timeout_s
     while run.is_alive():
         if monotonic() > deadline:
@@ -139,7 +139,7 @@ async def stopped_within(run: RunFile, timeout_s: float) -> bool:
 
 
 def _shared_arguments() -> list[str]:
-    """The global options of this command, for the process that serves."""
+    """Return the global options of this command, for the process that serves."""
     options = shared_options()
     arguments = ["--config", os.path.realpath(options.config)] if options.config else []
     for path in options.imports:

@@ -42,16 +42,16 @@ __all__ = ["limit_memory", "serve", "serve_as_worker", "serve_pipe"]
 log = logging.getLogger(__name__)
 
 _POLL_S = 0.1
-"""Seconds between two looks at the servers during the start (chosen)."""
+"""Seconds between two checks of the servers during the start (chosen)."""
 
 _STARTUP_TIMEOUT_S = 60.0
-"""Seconds after which a server that still starts is reported as it is (chosen)."""
+"""Seconds after which servers that are still starting are reported as they are (chosen)."""
 
 _STORE_WAIT_S = 30.0
-"""Seconds to retry a store that cannot be opened: a database that starts too (chosen)."""
+"""Seconds to retry opening the store (chosen: a database may be starting too)."""
 
 _STORE_WAIT_OF_CLIENT_S = 5.0
-"""The same where a client waits for the answer to `initialize` (chosen)."""
+"""The same while a client waits for the response to `initialize` (chosen)."""
 
 
 def serve(loaded: Settings, host: str | None, port: int | None) -> int:
@@ -63,7 +63,7 @@ def serve(loaded: Settings, host: str | None, port: int | None) -> int:
 
 
 def serve_as_worker(host: str, worker: SupervisedWorker) -> int:
-    """Serve on the port of all workers until the supervisor says otherwise."""
+    """Serve on the port shared by all workers until the supervisor stops this one."""
     loaded = load_settings()
     logs.set_up(loaded.log, verbose=shared_options().verbose, worker=worker.number)
     with interrupt_on_sigterm():
@@ -109,7 +109,7 @@ async def _serve(loaded: Settings, host: str | None, port: int | None) -> None:
             return run.key if run is not None else ""
 
         def announce_files() -> None:
-            # Commands with a changed store look for another gateway, or start one.
+            # Commands with another store look for another gateway, or start one.
             if run is not None and store_url(app.settings) == store_url(loaded):
                 announce(run.address, run.key)
 
@@ -151,7 +151,8 @@ async def _serve_as_worker(loaded: Settings, host: str, worker: SupervisedWorker
         await worker.connect()
         tasks.start_soon(worker.follow)
         if not worker.listens_at_once:
-            # Another serves meanwhile: its clients must not come to servers that still start.
+            # Another worker serves until then: its clients must not reach servers that are still
+            # starting.
             app.connect()
             with anyio.move_on_after(_STARTUP_TIMEOUT_S):
                 await _wait_settled(app, began)
@@ -160,7 +161,7 @@ async def _serve_as_worker(loaded: Settings, host: str, worker: SupervisedWorker
 
 @asynccontextmanager
 async def _opened(loaded: Settings) -> AsyncGenerator[tuple[App, TaskGroup]]:
-    """A gateway that connects to no server yet, and tasks beside it."""
+    """Open a gateway that does not connect to servers yet, and a task group for it."""
     limit_memory()
     async with (
         open_app(loaded, hold=True, store_wait_s=_STORE_WAIT_S) as app,
@@ -187,7 +188,7 @@ async def serve_pipe(loaded: Settings) -> None:
 
 
 def limit_memory() -> None:
-    """Save memory; must run before anything of the SDK is imported."""
+    """Save memory; must run before any part of the SDK is imported."""
     give_back_freed_memory()
     defer("mcp", "mcp.server")
 
@@ -200,7 +201,7 @@ async def _watch_configuration(app: App, on_applied: Callable[[], object] = lamb
 
 
 async def _apply_settings(app: App, fresh: Settings | SettingError) -> bool:
-    """Apply new settings; False for invalid ones, which change nothing."""
+    """Apply new settings; return False for invalid ones, which change nothing."""
     if isinstance(fresh, SettingError):
         log.error("invalid configuration, keeping the previous one: %s", fresh)
         return False
@@ -224,10 +225,10 @@ async def _report_start(
 
     Args:
         app: The gateway.
-        address: Where it listens.
+        address: Its URL.
         since: Start time in ISO 8601; servers listed since then are ready.
-        other_gateways: Gateways that run over the same store.
-        workers: Processes that serve the address.
+        other_gateways: Gateways that use the same store.
+        workers: Number of processes that serve the address.
     """
     began = monotonic()
     output = app.settings.log
@@ -272,7 +273,7 @@ async def _report_start(
 
 
 async def _wait_settled(app: App, since: str) -> None:
-    """Wait until each server was listed since then, or it is known that it cannot be."""
+    """Wait until each server was listed since then, or cannot be listed."""
     while True:
         statuses = app.gateway.servers.statuses(Caller.local())
         if all(_is_settled(server, since) for server in statuses):
@@ -281,24 +282,24 @@ async def _wait_settled(app: App, since: str) -> None:
 
 
 async def _finish_start(app: App) -> None:
-    """After the start, freeze its objects, and write no more bytecode of modules."""
+    """Freeze objects after the start, and stop writing bytecode of modules."""
     await app.gateway.servers.wait_ready(_STARTUP_TIMEOUT_S)
     if app.chat is not None:
         await app.chat.models.warm_up()
     set_aside()
-    # On a full disk, Python before 3.12.8 keeps half of the bytecode of a module that is imported
-    # now, and cannot import it ever again (CPython issue 126606).
+    # On a full disk, Python before 3.12.8 writes half of the bytecode of an imported module, and
+    # can never import that module again (CPython issue 126606).
     sys.dont_write_bytecode = True
 
 
 def _configuration(run: RunFile) -> str:
-    """The configuration files of a gateway, in words."""
+    """Describe the configuration files of a gateway."""
     config, *imports = run.configuration
     return " and ".join([config or "no configuration file", *imports])
 
 
 def _is_settled(server: ServerStatus, since: str) -> bool:
-    """Whether it fails or is disabled, or was listed since then."""
+    """Whether a server has failed, is disabled, or was listed since then."""
     if server.state in {"degraded", "down", "disabled", "asleep"}:
         return True
     listed_at = server.listed_at

@@ -19,22 +19,22 @@ _TASK_NAME = "Toolgate"
 
 @dataclass(frozen=True, kw_only=True)
 class ServiceDefinition:
-    """A file for a service manager, and the commands that go with it."""
+    """A file for a service manager, and the commands for it."""
 
     path: Path
-    """Where the file belongs."""
+    """Path of the file."""
 
     text: str
-    """Its content."""
+    """Content of the file."""
 
     enable: tuple[tuple[str, ...], ...]
-    """Commands that start it now and at every login."""
+    """Commands that start the service now and at every login."""
 
     disable: tuple[tuple[str, ...], ...]
-    """Commands that stop it and take it out; they run before the file is removed."""
+    """Commands that stop and unregister the service; they run before the file is removed."""
 
     query: tuple[str, ...]
-    """Command whose exit status is 0 while it runs."""
+    """Command whose exit status is 0 while the service runs."""
 
     encoding: str = "utf-8"
     """Encoding of the file."""
@@ -46,8 +46,8 @@ def systemd_unit(
     """A user unit: https://www.freedesktop.org/software/systemd/man/latest/systemd.service.html.
 
     Args:
-        command: Program and arguments, with whole paths.
-        folder: Working folder: where `toolgate.toml` is searched first.
+        command: Program and arguments, with absolute paths.
+        folder: Working folder, where `toolgate.toml` is searched first.
         search_path: PATH, in which npx, uvx and other programs of servers are found.
         config_home: `XDG_CONFIG_HOME`.
     """
@@ -85,14 +85,14 @@ WantedBy=default.target
 def launchd_agent(
     command: Sequence[str], folder: Path, search_path: str, home: Path, log: Path, uid: int
 ) -> ServiceDefinition:
-    """An agent of the user: see launchd.plist(5) of macOS.
+    """A user agent: see launchd.plist(5) of macOS.
 
     Args:
-        command: Program and arguments, with whole paths.
+        command: Program and arguments, with absolute paths.
         folder: Working folder.
         search_path: PATH.
         home: Home folder.
-        log: Where its output goes.
+        log: File for its output.
         uid: User id, for the domain `gui/UID`.
     """
     path = home / "Library" / "LaunchAgents" / f"{LABEL}.plist"
@@ -119,12 +119,12 @@ def launchd_agent(
 
 
 def windows_task(command: Sequence[str], folder: Path, data_folder: Path) -> ServiceDefinition:
-    """A task at logon: https://learn.microsoft.com/windows/win32/taskschd/task-scheduler-schema.
+    """A logon task: https://learn.microsoft.com/windows/win32/taskschd/task-scheduler-schema.
 
     Args:
-        command: Program and arguments, with whole paths.
+        command: Program and arguments, with absolute paths.
         folder: Working folder.
-        data_folder: Where the definition lies.
+        data_folder: Folder of the definition.
     """
     path = data_folder / "toolgate-task.xml"
     program, *arguments = command
@@ -167,6 +167,6 @@ def windows_task(command: Sequence[str], folder: Path, data_folder: Path) -> Ser
 
 
 def _systemd_word(word: str) -> str:
-    """A word of `ExecStart=` or `Environment=`: `%` and `$` are special there."""
+    """Quote a word of `ExecStart=` or `Environment=`, where `%` and `$` are special."""
     text = word.replace("\\", "\\\\").replace("%", "%%").replace("$", "$$")
     return text if text == shlex.quote(text) else '"{}"'.format(text.replace('"', '\\"'))

@@ -18,7 +18,7 @@ __all__ = ["app"]
 app = typer.Typer(add_completion=False)
 
 _POLL_S = 0.2
-"""Seconds between two looks at a log that is followed (chosen)."""
+"""Seconds between two checks of a log that is followed (chosen)."""
 
 
 @app.command(help="Show the log of the background gateway, and follow it with -f.")
@@ -51,7 +51,7 @@ def logs(
 
 
 def _follow(path: Path, source: BinaryIO | None) -> None:
-    """Print what is appended; starts over when the file is replaced or cut."""
+    """Print what is appended; start again at the top when the file is replaced or truncated."""
     part = b""
     while True:
         if source is None:

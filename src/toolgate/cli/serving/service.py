@@ -88,13 +88,13 @@ def status() -> int:
 
 
 def disable_service(loaded: Settings) -> None:
-    """Stop the service, if it is installed and its service manager is there."""
+    """Stop the service, if it is installed and its service manager exists."""
     for command in definition_for(loaded).disable:
         _run(command)
 
 
 def definition_for(loaded: Settings) -> ServiceDefinition:
-    """The definition of the service on this system."""
+    """Return the definition of the service on this system."""
     command = _serve_command(loaded)
     folder = loaded.config_file.resolve().parent if loaded.config_file else working_folder()
     search_path = settings.current_environment().get("PATH", os.defpath)
@@ -107,7 +107,7 @@ def definition_for(loaded: Settings) -> ServiceDefinition:
 
 
 def _serve_command(loaded: Settings) -> list[str]:
-    """What the service runs: the installed Toolgate, with the configuration of this command."""
+    """Return the command line of the service: this Toolgate, with this command's configuration."""
     installation = current_installation()
     if installation.is_temporary:
         program = list(installation.start_command())
@@ -131,7 +131,7 @@ def _run_all(commands: Sequence[Sequence[str]], success: str) -> int:
 
 
 def _run(command: Sequence[str]) -> str:
-    """Run a command of the service manager; what went wrong, empty for success."""
+    """Run a command of the service manager; return its error, or "" on success."""
     program = shutil.which(command[0])
     if program is None:
         return f"{command[0]} was not found on this machine"

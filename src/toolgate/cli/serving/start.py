@@ -23,10 +23,10 @@ __all__ = ["app"]
 app = typer.Typer(add_completion=False)
 
 _TIMEOUT_S = 60.0
-"""Seconds until a gateway must respond: one waits up to 30 s for its store (chosen)."""
+"""Seconds to wait for a response (chosen: a gateway waits up to 30 s for its store)."""
 
 _OUTPUT_LINES = 15
-"""Lines that are shown of a start that failed (chosen)."""
+"""Lines of output shown of a start that failed (chosen)."""
 
 
 @app.command(help="Start the gateway in the background.")

@@ -1,4 +1,4 @@
-"""`toolgate status`: show whether the gateway runs, and how its servers are."""
+"""`toolgate status`: show whether the gateway runs, and the state of its servers."""
 
 from collections import Counter
 from dataclasses import asdict
@@ -93,7 +93,7 @@ def _age_s(run: RunFile) -> float:
 
 
 def _worker_line(worker: WorkerState) -> str:
-    """`worker 2: serving, process 4711, restarted 3 times after it had ended`."""
+    """Describe a worker: `worker 2: serving, process 4711, restarted 3 times after ...`."""
     parts = [worker.state]
     if worker.pid:
         parts.append(f"process {worker.pid}")
@@ -103,7 +103,7 @@ def _worker_line(worker: WorkerState) -> str:
 
 
 def _summary(servers: list[Json]) -> str:
-    """`12 servers: 9 ready, 3 down; 158 tools`."""
+    """Summarize servers: `12 servers: 9 ready, 3 down; 158 tools`."""
     if not servers:
         return "There are no servers yet. Add some: toolgate init, or toolgate add"
     states = Counter(str(server["state"]) for server in servers)

@@ -21,7 +21,7 @@ __all__ = ["app"]
 app = typer.Typer(add_completion=False)
 
 _MARGIN_S = 15.0
-"""Seconds beyond `serve.drain_s` for the audit and the servers to end (chosen)."""
+"""Seconds beyond `serve.drain_s` for the audit log and the servers to stop (chosen)."""
 
 
 @app.command(help="Stop the gateway once active calls have finished.")

@@ -1,1 +1,1 @@
-"""Commands that set up and look after an installation."""
+"""Commands that set up and maintain an installation."""

@@ -30,7 +30,7 @@ class Check:
     """What to do; empty if nothing."""
 
     details: Json = field(default_factory=dict[str, Any])
-    """Figures for programs."""
+    """Machine-readable details."""
 
 
 def failed_check(name: str, error: ToolgateError) -> Check:

@@ -95,7 +95,7 @@ async def run_checks(*, handshakes: bool = True) -> AsyncIterator[Check]:
 
 
 def versions() -> Json:
-    """Versions that a bug report needs."""
+    """Return the versions that a bug report needs."""
     libraries: Json = {}
     for name in ("mcp", "aiohttp", "uvicorn", "SQLAlchemy", "numpy", "pydantic", "anyio"):
         try:
@@ -166,7 +166,7 @@ async def _configuration(loaded: Settings) -> AsyncIterator[Check]:
 
 
 async def _count_stored(loaded: Settings) -> int:
-    """Number of servers in the store; 0 if it is unreadable, which another check reports."""
+    """Count servers in the store; 0 if it is unreadable, which another check reports."""
     try:
         return len(
             await import_module("toolgate.cli.client._server_check").configured_servers(loaded)

@@ -15,7 +15,7 @@ __all__ = ["check_connections", "check_documents", "check_embedder", "check_pack
 
 
 async def check_packs(loaded: Settings, remote: GatewayClient | None) -> AsyncIterator[Check]:
-    """Packs with invalid files or code."""
+    """Report packs with invalid files or code."""
     packs = await remote.rows("packs") if remote is not None else await pack_rows(loaded)
     for pack in packs:
         note = " The previous version is in use." if pack["is_kept"] else ""
@@ -37,7 +37,7 @@ async def check_packs(loaded: Settings, remote: GatewayClient | None) -> AsyncIt
 
 
 async def check_documents(loaded: Settings) -> AsyncIterator[Check]:
-    """Whether each collection of documents can be searched."""
+    """Check whether each document collection can be searched."""
     try:
         async with open_gateway(loaded, connect=()) as gateway:
             collections = await gateway.rows("collections")
@@ -60,7 +60,7 @@ async def check_documents(loaded: Settings) -> AsyncIterator[Check]:
 
 
 async def check_connections(loaded: Settings) -> AsyncIterator[Check]:
-    """Whether each database is readable."""
+    """Check whether each database is readable."""
     library = import_module("toolgate.databases.connections")
     connections = library.Connections(loaded.connections)
     try:
@@ -92,7 +92,7 @@ async def check_connections(loaded: Settings) -> AsyncIterator[Check]:
 
 
 async def check_embedder(loaded: Settings) -> Check:
-    """Whether an external embedder works."""
+    """Check whether an external embedder works."""
     try:
         result = await import_module("toolgate.cli.tools.embedder").test_embedder(loaded)
     except ToolgateError as error:

@@ -1,4 +1,4 @@
-"""Why a server does not start, in words, and the command that helps: from its error and stderr."""
+"""Find out from error and stderr why a server does not start, and the command that helps."""
 
 import re
 import shlex
@@ -28,7 +28,7 @@ _NOISE: Final = re.compile(
     r"|^npm (?:notice|warn)|^\[The process .*\]$|^\s*[\^~{}\[\](),;]+\s*$|^\s*throw\b|^See '",
     re.IGNORECASE,
 )
-"""Lines that programs write around the one that says what is wrong."""
+"""Lines that programs print around the actual error message."""
 
 _STARTS_LIKE_ERROR: Final = re.compile(
     r"^(?:[\w.@/-]+: )?(?:\[?(?:fatal|error|panic|critical)\b|[\w.]*(?:Error|Exception)\b"
@@ -44,7 +44,7 @@ _MENTIONS_ERROR: Final = re.compile(
 
 
 def telling_line(lines: Sequence[str]) -> str:
-    """The line of a standard error that says what is wrong; empty if none does.
+    """Return the line of standard error that states the error; empty if none does.
 
     Args:
         lines: The last lines, oldest first.
@@ -63,11 +63,11 @@ def telling_line(lines: Sequence[str]) -> str:
 
 
 def find_cause(server: str, error: str, stderr: Sequence[str]) -> Cause | None:
-    """The known cause of a failure; None if it is none of them.
+    """Find the cause of a failure; None if it is not a known one.
 
     Args:
         server: Name of the server, for commands.
-        error: Why the connection failed, as the gateway says it.
+        error: Why the connection failed, as reported by the gateway.
         stderr: The last lines of its standard error, oldest first.
     """
     for line in (error, *stderr):
@@ -329,7 +329,7 @@ _CAUSES: Final[tuple[tuple[re.Pattern[str], _Explain], ...]] = (
     ),
     (re.compile(r"pull access denied for (?P<image>[^\s,]+)"), _docker_image),
     (re.compile(r"manifest for (?P<image>\S+) not found"), _docker_image),
-    # This gateway, as toolgate.security.outbound.describe_failure says it.
+    # This gateway: messages of toolgate.security.outbound.describe_failure.
     (re.compile(r"the name '(?P<host>[^']+)' cannot be resolved"), _unknown_host),
     (re.compile(r"certificate is not trusted \(expired"), _expired),
     (re.compile(r"certificate is not trusted \(for another"), _other_name),
@@ -355,7 +355,7 @@ _CAUSES: Final[tuple[tuple[re.Pattern[str], _Explain], ...]] = (
     (re.compile(r"the proxy (?P<proxy>\S+) cannot be reached"), _proxy_down),
     (re.compile(r"the proxy wants a login"), _proxy_login),
     (re.compile(r"the proxy refused \((?P<status>\d+)"), _proxy_refuses),
-    # Node.js, Python, Go and Rust, as their standard libraries say it.
+    # Node.js, Python, Go and Rust: messages of their standard libraries.
     (re.compile(r"getaddrinfo (?:ENOTFOUND|EAI_AGAIN) (?P<host>[\w.-]+)"), _unknown_host),
     (re.compile(r"lookup (?P<host>[\w.-]+)(?: on \S+)?: no such host"), _unknown_host),
     (
@@ -420,4 +420,4 @@ _CAUSES: Final[tuple[tuple[re.Pattern[str], _Explain], ...]] = (
     ),
     (re.compile(r"EADDRINUSE|[Aa]ddress already in use"), _port_taken),
 )
-"""What programs say, and what it means. The first match of the oldest line counts."""
+"""Error messages of programs and their meaning. The first match of the oldest line counts."""

@@ -1,4 +1,4 @@
-"""Checks before others depend on a gateway; the list is in `docs/operations.md`."""
+"""Checks for gateways in production; listed in `docs/operations.md`."""
 
 from collections.abc import AsyncIterator
 
@@ -149,7 +149,7 @@ async def _tokens(loaded: Settings) -> AsyncIterator[Check]:
 
 
 _MAX_ADMINS = 5
-"""Tokens with all rights beyond which there is a warning (chosen)."""
+"""Number of tokens with all rights above which there is a warning (chosen)."""
 
 
 def _names(tokens: list[StoredToken]) -> str:

@@ -29,7 +29,7 @@ __all__ = [
 
 
 def check_commands(servers: Iterable[ServerSpec]) -> Iterable[Check]:
-    """Servers that cannot be started: variables and programs that are missing."""
+    """Report servers that cannot be started because a variable or program is missing."""
     missing: dict[tuple[str, str], list[str]] = {}
     for spec in servers:
         if spec.problem:
@@ -63,7 +63,7 @@ def check_commands(servers: Iterable[ServerSpec]) -> Iterable[Check]:
 
 
 def _missing_command(command: str) -> tuple[str, str]:
-    """What is wrong with a command that cannot be run, and what to do."""
+    """Return why a command cannot be run, and what to do."""
     path = Path(settings.expand_home(command))
     if path.is_dir():
         return f"The command {command!r} is a folder.", "Name the program in it."
@@ -76,7 +76,7 @@ def _missing_command(command: str) -> tuple[str, str]:
 
 
 def _missing_interpreter(program: str) -> str:
-    """The interpreter that a script names and that is not there; empty if all is well."""
+    """Return the missing interpreter that a script names; empty if it exists."""
     try:
         with Path(program).open("rb") as file:
             line = file.readline(256)
@@ -87,7 +87,7 @@ def _missing_interpreter(program: str) -> str:
 
 
 def _name_of(servers: Sequence[str]) -> str:
-    """Name of a check that is about these servers."""
+    """Return the name of a check about these servers."""
     return f"server {servers[0]}" if len(servers) == 1 else f"servers {', '.join(servers)}"
 
 
@@ -105,11 +105,11 @@ def _install_hint(command: str) -> str:
 async def check_servers(
     loaded: Settings, remote: GatewayClient | None, *, leave_out: frozenset[str]
 ) -> AsyncIterator[Check]:
-    """Whether each server answers; what prevents several of them is reported once.
+    """Check whether each server responds; report a cause that several share only once.
 
     Args:
         loaded: The settings.
-        remote: The gateway that runs, if there is one.
+        remote: The running gateway, if there is one.
         leave_out: Names of servers with a problem that is known without starting them.
     """
     if remote is not None:
@@ -148,14 +148,14 @@ async def check_servers(
 
 
 _USABLE: Final = frozenset({"ready", "disabled", "connecting", "degraded"})
-"""States in which a server works, or may still come up."""
+"""States in which a server works, or may still start."""
 
 _SETTLE_S: Final = 15.0
-"""Seconds that servers of a gateway that has just started get to connect."""
+"""Seconds for servers to connect after their gateway has just started."""
 
 
 async def _settled(remote: GatewayClient) -> list[Json]:
-    """The servers of a running gateway, after those that are starting had some time."""
+    """Return the servers of a running gateway, after giving those that start some time."""
     servers = await remote.servers()
     with anyio.move_on_after(_SETTLE_S):
         while any(server["state"] == "connecting" for server in servers):
@@ -169,7 +169,7 @@ def _error_of(failure: Json) -> object:
 
 
 def _by_hand(spec: ServerSpec | None) -> str:
-    """The command line of a server for a shell; empty if it has none, or contains a secret."""
+    """Return a server's command line for a shell; empty if it has none, or contains a secret."""
     if spec is None or spec.kind != "stdio":
         return ""
     args = cast("Sequence[object]", spec.options.get("args") or ())
@@ -179,7 +179,7 @@ def _by_hand(spec: ServerSpec | None) -> str:
 
 
 def _unexplained(failure: Json, stderr: Sequence[str], by_hand: str, *, is_running: bool) -> Check:
-    """The check of a server that failed for no known reason, with what it wrote about it."""
+    """Create the check for a server that failed for no known reason, with its own error message."""
     name, error = str(failure["name"]), str(_error_of(failure))
     hint = f"See its output: toolgate servers {'logs' if is_running else 'test'} {name}"
     if failure.get("login_hint") or "log in" in error.lower():
@@ -203,12 +203,12 @@ def _unexplained(failure: Json, stderr: Sequence[str], by_hand: str, *, is_runni
 async def check_pinned_tools(
     loaded: Settings, remote: GatewayClient | None
 ) -> AsyncIterator[Check]:
-    """Pinned tools that do not exist; without a running gateway only their servers are checked."""
+    """Report pinned tools that do not exist; without a running gateway, only missing servers."""
     pinned = [*loaded.pinned]
     pinned += [f"{spec.name}:{name}" for spec in loaded.servers for name in spec.pinned]
     if not pinned:
         return
-    # Those of the store too, which may be pinned as well.
+    # Include servers of the store, whose tools can be pinned as well.
     trials = import_module("toolgate.cli.client._server_check")
     servers = set(await trials.configured_servers(loaded))
     tool_keys: set[str] = set()
@@ -235,7 +235,7 @@ async def check_pinned_tools(
 
 
 async def check_overrides(remote: GatewayClient | None) -> AsyncIterator[Check]:
-    """Overrides of tools that cannot be applied; needs a running gateway."""
+    """Report tool overrides that cannot be applied; needs a running gateway."""
     for server in await remote.servers() if remote is not None else []:
         for problem in cast("list[str]", server.get("override_problems") or []):
             yield Check(
@@ -247,7 +247,7 @@ async def check_overrides(remote: GatewayClient | None) -> AsyncIterator[Check]:
 
 
 async def check_quarantine(remote: GatewayClient | None) -> AsyncIterator[Check]:
-    """Servers with definitions that nobody has decided about; needs a running gateway."""
+    """Report servers with definitions that await a decision; needs a running gateway."""
     waiting: dict[str, list[str]] = {}
     for entry in await remote.rows("held") if remote is not None else []:
         if entry["state"] == "held":
@@ -292,7 +292,7 @@ def _tried_server(trial: Json) -> Check:
 
 
 def check_orphans(servers: Iterable[ServerSpec]) -> Iterable[Check]:
-    """Processes left by a killed gateway; needs /proc."""
+    """Report processes left by a killed gateway; needs /proc."""
     if not Path("/proc/self/stat").exists():
         return
     servers_by_command = {

@@ -83,13 +83,13 @@ async def write_bundle(path: Path, checks: Sequence[Check]) -> None:
 
 
 def _create_file(path: Path) -> int:
-    """Create a file that only this user can read; an existing one may be open to others."""
+    """Create a file that only this user can read; others may be able to read an existing one."""
     path.unlink(missing_ok=True)
     return os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
 
 
 def configuration(loaded: Settings) -> Json:
-    """The settings without secrets."""
+    """Return the settings without secrets."""
     values = asdict(loaded)
     values["store"]["url"] = run_file.without_password(store_url(loaded))
     for name in ("options", "embedder_options"):
@@ -107,7 +107,7 @@ def configuration(loaded: Settings) -> Json:
 
 
 class Scrubber:
-    """Masks known secrets, and everything that looks like one, in a text."""
+    """Masks known secrets, and everything that looks like one."""
 
     def __init__(self, servers: Iterable[ServerSpec], loaded: Settings | None = None) -> None:
         secrets: set[str] = set()
@@ -130,7 +130,7 @@ class Scrubber:
         )
 
     def __call__(self, text: str) -> str:
-        """The text with secrets masked."""
+        """Return the text with secrets masked."""
         if self._secrets is not None:
             text = self._secrets.sub(_HIDDEN, text)
         text = _LOOKS_SECRET.sub(_HIDDEN, text)
@@ -138,7 +138,7 @@ class Scrubber:
         return _IN_URL.sub(f"{_HIDDEN}@", text)
 
     def tree(self, value: object) -> object:
-        """A JSON value with secrets masked; keys and numbers stay."""
+        """Return a JSON value with secrets masked; keys and numbers are unchanged."""
         if isinstance(value, str):
             return self(value)
         if isinstance(value, Mapping):
@@ -153,7 +153,7 @@ _SECRET_OPTIONS = ("key", "token", "password", "secret")
 
 
 def _without_secrets(options: Mapping[str, object]) -> Json:
-    """Options without the values whose name indicates a secret."""
+    """Return options without the values whose name indicates a secret."""
     values: Json = {}
     for name, value in options.items():
         if any(word in name.lower() for word in _SECRET_OPTIONS):
@@ -174,7 +174,7 @@ def _texts_under_secret_names(options: Mapping[str, object]) -> Iterable[str]:
 
 
 def _secrets(options: Json) -> Iterable[str]:
-    """All values that `redact` masks."""
+    """Return all values that `redact` masks."""
     redacted = settings.redact(options)
     for name, value in options.items():
         yield from _redacted_values(value, redacted.get(name))
@@ -196,7 +196,7 @@ def _redacted_values(value: object, redacted: object) -> Iterable[str]:
 
 
 def _secret_parts(value: str) -> Iterable[str]:
-    """A secret value, and its parts that may occur on their own."""
+    """Return a secret value, and its parts that may occur on their own."""
     yield value
     scheme, blank, rest = value.partition(" ")
     if blank and scheme.lower() in {"bearer", "basic", "token"}:

@@ -160,7 +160,7 @@ async def _restore(file: Path, as_json: bool) -> int:
 
 
 async def _sign_restore(store: Store, file: Path) -> None:
-    """Sign that the audit log goes on from a backup; otherwise it would seem cut off."""
+    """Sign that the audit log continues from a backup; otherwise it would seem truncated."""
     record = AuditRecord(
         record_id=new_id(),
         at=utc_now(),
@@ -179,7 +179,7 @@ async def _sign_restore(store: Store, file: Path) -> None:
 
 
 async def _backup_current(upkeep: StoreMaintenance) -> Path | None:
-    """Back up what a restore replaces; None if there is nothing readable."""
+    """Back up what a restore replaces; None if nothing is readable."""
     folder = data_dir() / "backups"
     await anyio.Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
     file = folder / f"before-restore-{utc_now().replace(':', '').replace('.', '')}.db"
@@ -195,7 +195,7 @@ async def _backup_current(upkeep: StoreMaintenance) -> Path | None:
 
 @asynccontextmanager
 async def _open_for_upkeep() -> AsyncGenerator[tuple[Store, StoreMaintenance]]:
-    """The configured store, not opened, since opening may upgrade it."""
+    """Yield the configured store, not opened, since opening may upgrade it."""
     store = make_store(store_url(load_settings()))
     assert isinstance(store, StoreMaintenance), "all stores support maintenance"
     try:

@@ -241,12 +241,12 @@ def _init(wish: _InitOptions, machine: Machine) -> int:
 
 
 def _server_check() -> Any:
-    """Reads servers from the store; a module that nothing else of this command needs."""
+    """Import the module that reads servers from the store, which is rarely needed."""
     return import_module("toolgate.cli.client._server_check")
 
 
 def _store_secrets(new: Sequence[Choice], present: Settings) -> None:
-    """Keep the secrets of the new servers, and remember for `--undo` that they are kept."""
+    """Save the secrets of the new servers, and record this for `--undo`."""
     configs = {choice.name: choice.server.config for choice in new}
     secret = [name for name, config in configs.items() if take_secrets(config)[1]]
     store = store_url(present)
@@ -302,7 +302,7 @@ def _rules_answer(written: Iterable[Path], would_write: Iterable[Path]) -> Json:
 
 
 def _target(wish: _InitOptions, machine: Machine) -> Path:
-    """The `toolgate.toml` to write: the given one, an existing one, or that of the user."""
+    """Return the `toolgate.toml` to write: the given one, an existing one, or the user's."""
     named = shared_options().config
     if named is not None:
         return machine.cwd / named
@@ -336,7 +336,7 @@ def _text(
 def _client_texts(
     files: Sequence[ClientFile], choices: Sequence[Choice], target: Path, wish: _InitOptions
 ) -> dict[Path, str]:
-    """New texts of the clients' files; all are ready before the first one is written."""
+    """Return new texts of the clients' files; all are ready before the first one is written."""
     launch: supported.Launch | None = None
     texts: dict[Path, str] = {}
     for file in files:
@@ -385,7 +385,7 @@ def _row(choice: Choice, machine: Machine) -> tuple[str, ...]:
 
 
 def _launch_text(config: Mapping[str, Any]) -> str:
-    """Command or URL of a server, without secrets."""
+    """Return command or URL of a server, without secrets."""
     redacted = redact(config)
     if "url" in redacted:
         return str(redacted["url"])
@@ -429,7 +429,7 @@ def _is_confirmed(wish: _InitOptions, paths: list[Path], exists: bool, machine: 
 
 
 def _note_secrets(new: Sequence[Choice], target: Path, wish: _InitOptions) -> None:
-    """Say which secrets are stored, and which still stand in the file."""
+    """Report which secrets are stored, and which remain in the file."""
     if wish.by_reference:
         return
     split = {choice.name: take_secrets(choice.server.config) for choice in new}
@@ -448,7 +448,7 @@ def _note_secrets(new: Sequence[Choice], target: Path, wish: _InitOptions) -> No
 
 
 def _show_readiness(new: Sequence[Choice], wish: _InitOptions) -> None:
-    """Say how many servers work, and the next command for each that does not."""
+    """Report how many servers work, and the next command for each that does not."""
     if wish.check:
         with spinner(f"Starting {plural(len(new), 'server')} to see them work"):
             servers = anyio.run(check_servers, new)
@@ -473,7 +473,7 @@ def _note_untouched(choices: Sequence[Choice], wish: _InitOptions) -> None:
 
 
 def _has_open_secret(config: Mapping[str, Any]) -> bool:
-    """Whether a secret stands where the store cannot keep it."""
+    """Whether a secret is in the arguments or the URL, which cannot move to the store."""
     shown = {key: config[key] for key in ("args", "url") if key in config}
     return redact(shown) != shown
 
@@ -550,7 +550,7 @@ def _settings_with_store() -> Settings:
 
 
 def _display_path(path: Path, machine: Machine) -> str:
-    """A path with `~` for the home folder."""
+    """Return a path with `~` for the home folder."""
     if path.is_relative_to(machine.home):
         return f"~/{path.relative_to(machine.home).as_posix()}"
     return str(path)

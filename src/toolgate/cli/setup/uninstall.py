@@ -38,7 +38,7 @@ class InstalledItem:
     """Its location."""
 
     size_bytes: int = 0
-    """Size, of a folder with all its files."""
+    """Size; for a folder, including all its files."""
 
     removable: bool = True
     """Whether `--yes` removes it."""
@@ -90,7 +90,7 @@ def uninstall(
 
 
 def _items() -> Iterable[InstalledItem]:
-    """All items that exist."""
+    """Find all items that exist."""
     for path in dict.fromkeys(touched.path for touched in read_changed_files()):
         yield InstalledItem(kind="client", path=str(path))
     loaded: Settings | None = None
@@ -137,7 +137,7 @@ def _store(url: str, data: Path) -> Iterable[InstalledItem]:
 
 
 def _running() -> bool:
-    """Whether a gateway runs, which would create everything again; prints a note."""
+    """Whether a gateway is running, which would create everything again; prints a note."""
     runs = [run for run in run_file.read_all(settings.run_dir()) if run.is_alive()]
     for run in runs:
         note(f"A gateway runs at {run.address}. Stop it first: toolgate stop, or kill {run.pid}")

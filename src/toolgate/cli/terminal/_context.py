@@ -1,4 +1,4 @@
-"""Values of the global options, for the one command that this process runs."""
+"""Values of the global options, for the one command that runs in this process."""
 
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -42,5 +42,5 @@ def set_shared_options(options: SharedOptions) -> None:
 
 
 def shared_options() -> SharedOptions:
-    """The global options of this process."""
+    """Return the global options of this process."""
     return _OPTIONS.get()

@@ -1,4 +1,4 @@
-"""Durations as people write and read them: `30d`, `12h`, `15m`, `90s`."""
+"""Parse and format durations: `30d`, `12h`, `15m`, `90s`."""
 
 import re
 
@@ -10,7 +10,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400, "y": 365 * 8
 
 
 def parse_duration(flag: str, text: str) -> float:
-    """A duration in seconds.
+    """Parse a duration; return seconds.
 
     Raises:
         ArgumentError: It is not a duration.
@@ -24,7 +24,7 @@ def parse_duration(flag: str, text: str) -> float:
 
 
 def in_words(seconds: float) -> str:
-    """A duration in its two largest units: `3 d 4 h`, `2 min 5 s`, `12 s`."""
+    """Format a duration in its two largest units: `3 d 4 h`, `2 min 5 s`, `12 s`."""
     rest = max(0, round(seconds))
     parts: list[str] = []
     for unit, size in (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)):

@@ -36,11 +36,11 @@ INTERRUPTED = 130
 """Interrupted by Ctrl-C: 128 + SIGINT, as in shells."""
 
 ANY_ERROR = (Exception, KeyboardInterrupt)
-"""What `report` handles; only `toolgate.cli` catches this much."""
+"""What `report` handles; only `toolgate.cli` catches such broad exceptions."""
 
 
 def report(error: BaseException, *, verbose: int = 0) -> int:
-    """Print an error for the user; the exit status."""
+    """Print an error for the user and return the exit status."""
     error = _first_error(error)
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED
@@ -63,7 +63,7 @@ def report(error: BaseException, *, verbose: int = 0) -> int:
 
 
 def status_of(error: ToolgateError) -> int:
-    """Exit status for an error."""
+    """Return the exit status for an error."""
     match error:
         case ConfigError() | ArgumentError():
             return USAGE_ERROR
@@ -76,7 +76,7 @@ def status_of(error: ToolgateError) -> int:
 
 
 def status_of_code(code: str) -> int:
-    """Exit status for an error code in the response of a gateway."""
+    """Return the exit status for an error code in the response of a gateway."""
     for kind in _with_subclasses(ToolgateError):
         if kind.code == code:
             return status_of(kind.__new__(kind))
@@ -95,13 +95,13 @@ def _replace_unencodable(stream: TextIO) -> None:
 
 
 def _indented(error: BaseException) -> str:
-    """The message with later lines indented, since text of servers must not look like ours."""
+    """Return the message with later lines indented, so that servers cannot imitate our output."""
     text = error.full_text if isinstance(error, ToolgateError) else str(error)
     return "\n    ".join(sanitize(text).splitlines())
 
 
 def _first_error(error: BaseException) -> BaseException:
-    """The error inside the groups that concurrent tasks wrap it in."""
+    """Return the error inside the exception groups of concurrent tasks."""
     if not isinstance(error, BaseExceptionGroup):
         return error
     group = cast("BaseExceptionGroup[BaseException]", error)

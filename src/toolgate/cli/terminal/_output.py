@@ -67,7 +67,7 @@ def print_table(
 
 
 def plural(count: int, thing: str, things: str = "") -> str:
-    """`1 server`, `2 servers`, `no server`; `things` where an s does not make the plural."""
+    """Format a count: `1 server`, `2 servers`, `no server`; `things` is an irregular plural."""
     if count > 1:
         return f"{count:,} {things or f'{thing}s'}"
     return f"{'no' if count < 1 else 1} {thing}"
@@ -98,7 +98,7 @@ def wrap_text(text: str, stream: TextIO, *, hang: int = 0) -> str:
 
 
 def local_time(utc: str | None) -> str:
-    """A stored time in local time with its offset; a dash for none."""
+    """Format a stored time in local time with its offset; a dash for None."""
     if not utc:
         return "-"
     try:
@@ -128,5 +128,5 @@ def progress_bar(text: str, total: int) -> Generator[Callable[[str], None]]:
 
 
 def _rich() -> Any:
-    """What needs Rich, which takes a tenth of a command's start."""
+    """Import what needs Rich, which takes a tenth of a command's start."""
     return import_module("toolgate.cli.terminal._rich_output")

@@ -1,8 +1,8 @@
 """Commands whose options are data, with a minimal parser.
 
-`serve` and `stdio` use it, so that long-running processes do without the libraries of the command
-line, and `search` and `call`, so that they start in half the time; `toolgate.cli.root` builds help
-and completion from the same data.
+`serve` and `stdio` use it so that long-running processes do not load the command-line libraries,
+and `search` and `call` so that they start in half the time; `toolgate.cli.root` creates help and
+completion from the same data.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +35,7 @@ class Option:
     """Names, the long form first: `--port`."""
 
     help: str
-    """One sentence."""
+    """Help text, one sentence."""
 
     kind: type = str
     """`str`, `int`, `Path`, or `bool` for an option without value."""
@@ -44,7 +44,7 @@ class Option:
     """Placeholder for the value in the help."""
 
     minimum: int = 0
-    """Smallest allowed number where there is a largest one."""
+    """Smallest allowed number, if `maximum` is set."""
 
     maximum: int | None = None
     """Largest allowed number; None allows any."""
@@ -56,10 +56,10 @@ class Option:
     """Whether it can be given more than once."""
 
     default: object = None
-    """Value that the help shows where the option is left out; None: it says so in words."""
+    """Default that the help shows; None if the help text states it."""
 
     parameter: str = ""
-    """Name of the parameter for it; empty: that of the option."""
+    """Name of the parameter for it; empty: derived from the option."""
 
     @property
     def name(self) -> str:
@@ -69,7 +69,7 @@ class Option:
 
 @dataclass(frozen=True, kw_only=True)
 class Positional:
-    """What a command takes without the name of an option."""
+    """A positional argument of a command."""
 
     name: str
     """Name of the parameter for it."""
@@ -78,10 +78,10 @@ class Positional:
     """Placeholder for it in the help."""
 
     help: str
-    """One sentence."""
+    """Help text, one sentence."""
 
     repeated: bool = False
-    """Whether there can be more than one; at least one is needed."""
+    """Whether it can be given more than once; at least one is required."""
 
 
 SHARED_OPTIONS = (
@@ -104,7 +104,7 @@ SHARED_OPTIONS = (
         help="Show more log output, and tracebacks of errors.",
     ),
 )
-"""Global options, before or after the name of the command."""
+"""Global options, accepted before or after the name of the command."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +118,7 @@ class PlainCommand:
     """Help text; its first line is one sentence."""
 
     argument: Positional | None = None
-    """What it takes without the name of an option."""
+    """The positional argument; None if it takes none."""
 
     options: tuple[Option, ...] = field(default=())
     """Options of the command."""
@@ -135,7 +135,7 @@ class PlainCommand:
         return self.call(**self.parse(argv))
 
     def parse(self, argv: Sequence[str]) -> dict[str, Any]:
-        """The values of a command line, for `call`.
+        """Parse a command line; return the values for `call`.
 
         Raises:
             UsageError: An option is unknown, or its value is missing or invalid.
@@ -167,7 +167,7 @@ class PlainCommand:
         return values | self._named(words)
 
     def _named(self, words: list[str]) -> dict[str, Any]:
-        """What was given without the name of an option, under the name of its parameter."""
+        """Return the positional values, under the name of their parameter."""
         argument = self.argument
         if argument is None:
             return {}
@@ -207,14 +207,14 @@ class PlainCommand:
 
 
 _ADDING = (["add"], ["servers", "add"])
-"""Commands that a command line of another program follows."""
+"""Commands that are followed by the command line of another program."""
 
 
 def split_globals(argv: Sequence[str]) -> tuple[SharedOptions, list[str]]:
     """Separate the global options, anywhere before `--`, from the rest.
 
-    What is added as a server is a command line with options of its own: after `add` only those
-    that follow at once are ours.
+    An added server can be a command line with its own options, so after `add` only the options
+    that follow it directly are ours.
 
     Raises:
         UsageError: A global option lacks its value.

@@ -39,7 +39,7 @@ def can_listen(host: str, port: int) -> bool:
 
 
 def gateway_on(host: str, port: int) -> RunFile | None:
-    """The gateway of this user that listens there, according to its run file."""
+    """Return the gateway of this user that listens there, according to its run file."""
     for run in run_file.read_all(settings.run_dir()):
         address = urlsplit(run.address)
         if address.port == port and run.is_alive() and _overlap(address.hostname or "", host):
@@ -57,7 +57,7 @@ def is_loopback(host: str) -> bool:
 
 
 def local_address(address: str) -> str:
-    """The address to connect to from this machine, if a gateway listens on all interfaces."""
+    """Return the address to connect to from this machine, even if it is for all interfaces."""
     parts = urlsplit(address)
     if parts.hostname not in _ALL_INTERFACES:
         return address
@@ -69,7 +69,7 @@ def refuse_open_access(host: str, loaded: Settings) -> None:
     """Refuse to listen for other machines without authentication.
 
     Raises:
-        SettingError: They could connect without a token.
+        SettingError: Other machines could connect without a token.
     """
     if loaded.auth == "local" and not is_loopback(host):
         where = loaded.config_file or "toolgate.toml"
@@ -83,10 +83,10 @@ def refuse_open_access(host: str, loaded: Settings) -> None:
 
 
 def refuse_port_of_gateway(host: str, port: int) -> None:
-    """Refuse a port that another gateway of this user has, and name that gateway.
+    """Refuse a port on which another gateway of this user listens, and name that gateway.
 
     Raises:
-        PortTakenError: One listens there.
+        PortTakenError: A gateway listens there.
     """
     run = gateway_on(host, port)
     if run is None or can_listen(host, port):

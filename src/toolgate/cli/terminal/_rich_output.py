@@ -1,4 +1,4 @@
-"""What commands print with Rich; imported only where there is a terminal to print on."""
+"""Terminal output with Rich; imported only if there is a terminal."""
 
 import sys
 from collections.abc import Callable, Generator, Sequence
@@ -30,7 +30,7 @@ def print_aligned(
     wrap: int | None,
     spare: Sequence[str],
 ) -> None:
-    """Print a table on standard output, as `print_table` says."""
+    """Print a table on standard output, as described in `print_table`."""
     console = _console(sys.stdout)
     cells = [[Text(one_line(cell)) for cell in row] for row in rows]
     cut = len(headings) if wrap is None else wrap % len(headings)
@@ -40,7 +40,7 @@ def print_aligned(
     ]
 
     def least() -> int:
-        """Minimum width of the table."""
+        """Return the minimum width of the table."""
         whole = sum(width + _GAP for at, width in enumerate(widths) if at != cut)
         return whole + (min(widths[cut], _MIN_COLUMN_WIDTH) if cut < len(widths) else -_GAP)
 
@@ -77,7 +77,7 @@ def _print_paragraphs(
 
 
 def terminal_width(stream: TextIO) -> int:
-    """Columns of the terminal that a stream writes to."""
+    """Return the width in columns of the terminal that a stream writes to."""
     return _console(stream).width
 
 
@@ -97,7 +97,7 @@ def show_spinner(text: str) -> Generator[None]:
 
 @contextmanager
 def show_progress(text: str, total: int) -> Generator[Callable[[str], None]]:
-    """Show a progress bar on standard error, as `progress_bar` says."""
+    """Show a progress bar on standard error, as described in `progress_bar`."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),

@@ -1,4 +1,4 @@
-"""Remove control characters from text of servers. Imports nothing, so that `serve` can use it."""
+"""Remove control characters from server texts. Imports nothing, so that `serve` can use it."""
 
 import re
 
@@ -19,5 +19,5 @@ def sanitize(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """The same on one line, so that text of servers cannot imitate further output lines."""
+    """Sanitize to a single line, so that text of servers cannot imitate further output lines."""
     return sanitize(" ".join(text.split()))

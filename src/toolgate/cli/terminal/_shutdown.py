@@ -1,4 +1,4 @@
-"""Clean shutdown on SIGTERM while a gateway still starts."""
+"""Clean shutdown on SIGTERM while a gateway is still starting."""
 
 import contextlib
 import os
@@ -24,7 +24,7 @@ def interrupt_on_sigterm() -> Generator[None]:
 
 
 def ends_with_terminal(had_terminal: bool) -> bool:
-    """Whether a SIGHUP came from a terminal that was closed, and not to reload."""
+    """Whether a SIGHUP means that the terminal was closed, rather than a reload."""
     if sys.platform == "win32" or not had_terminal:
         return False
     try:

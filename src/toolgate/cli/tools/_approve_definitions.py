@@ -27,9 +27,9 @@ async def approve(
     sure: bool,
     as_json: bool,
 ) -> int:
-    """Show quarantined definitions and decide about them; the exit status.
+    """Show quarantined definitions and decide about them; return the exit status.
 
-    Decides nothing without a server, or if nobody can be asked.
+    Decides nothing without a server, or if the user cannot be asked.
     """
     quarantined = [
         entry

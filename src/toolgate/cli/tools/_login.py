@@ -20,11 +20,11 @@ from toolgate.types import Json
 __all__ = ["log_in"]
 
 _PORTS = range(7421, 7431)
-"""Tried first, since the registration at an authorization server contains the callback URL."""
+"""Tried first, since client registration at an authorization server includes the callback URL."""
 
 _PATH = "/callback"
 _MAX_LINE_BYTES = 16 * 2**10
-"""Bytes of a request line; chosen: far above the codes of sign-in services."""
+"""Maximum bytes of a request line (chosen: far above the codes of sign-in services)."""
 
 _ANSWER_FIELDS = ("state", "code", "iss", "error")
 """Query parameters of the redirect that the gateway needs."""
@@ -33,7 +33,7 @@ _ANSWER_FIELDS = ("state", "code", "iss", "error")
 async def log_in(
     gateway: GatewayClient, name: str, *, user: str, project: str, browser: bool
 ) -> Json:
-    """Log in to a server; the new credential without its secrets.
+    """Log in to a server; return the new credential without its secrets.
 
     Raises:
         TimedOutError: Nobody logged in in time.

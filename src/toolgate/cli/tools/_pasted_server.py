@@ -1,4 +1,4 @@
-"""Read what people paste to add a server: a command line, a JSON snippet or a URL, and its name."""
+"""Parse what people paste to add a server: a command line, JSON snippet or URL, and a name."""
 
 import json
 import re
@@ -16,10 +16,10 @@ from toolgate.types import Json, json_object
 __all__ = ["NAME_END", "Named", "named", "read_servers"]
 
 NAME_END = "--"
-"""Stands between the name of a server and its command line."""
+"""Separates the name of a server from its command line."""
 
 _MAX_NAME_CHARS = 32
-"""Most characters of a server's name, as the settings allow them."""
+"""Maximum length of a server's name, as in the settings."""
 
 _MAX_SHOWN_CHARS = 80
 """Characters of a text that an error message repeats (chosen)."""
@@ -27,28 +27,28 @@ _MAX_SHOWN_CHARS = 80
 _STARTERS = frozenset(
     {"npx", "uvx", "pipx", "bunx", "docker", "podman", "uv", "bun", "deno", "mcp-remote"}
 )
-"""Programs whose name says nothing of the server they start."""
+"""Programs whose name does not identify the server that they start."""
 
 _INTERPRETERS = frozenset(
     {"node", "python", "python3", "env", "sh", "bash", "cmd", "powershell", "pwsh"}
 )
 
 _VERBS = frozenset({"run", "exec", "dlx", "tool", "x", "/c", *_STARTERS})
-"""What stands between a starter and the server: `uv run`, `cmd /c npx`."""
+"""Words between such a program and the server: `uv run`, `cmd /c npx`."""
 
 _OPTIONS_WITH_VALUE = frozenset(
     {"-e", "--env", "-v", "--volume", "--name", "-p", "--publish", "--network", "--from", "--with"}
     | {"--mount", "--env-file", "-w", "--workdir", "--python", "--spec", "--directory", "--package"}
 )
-"""Options of the starters that are followed by a value."""
+"""Options of these programs that are followed by a value."""
 
 _NOISE = re.compile(r"^(?:mcp[-_])?(?:server[-_])?(?=\w)")
-"""What the names of packages begin with: `mcp-server-`."""
+"""Meaningless start of a package name: `mcp-server-`."""
 
 
 @dataclass(frozen=True)
 class Named:
-    """What was pasted, and the name that stood before it."""
+    """What was pasted, and the name in front of it."""
 
     name: str
     """Name of the server; empty if none was given."""
@@ -57,17 +57,17 @@ class Named:
     """A command with its arguments, a URL, JSON, or `-`."""
 
     has_options: bool = False
-    """Whether options of Toolgate may stand after the first word: it begins no command line."""
+    """Whether options of Toolgate may follow the first word, since it is not a command line."""
 
 
 def named(words: Sequence[str], options: Collection[str] = ()) -> Named:
     """Separate the name from what is added: `NAME -- COMMAND`, `NAME URL`, `NAME JSON`.
 
-    Without `--` a first word that starts a program is the command. `NAME npx ...` has a name
-    unless there is a program of that name: many people leave `--` out.
+    Without `--`, a first word that starts a program is the command. `NAME npx ...` has a name
+    unless there is a program called NAME: many people leave `--` out.
 
     Args:
-        words: What was written, from the first word on that is no option.
+        words: Words of the command line, starting with the first that is not an option.
         options: Options of Toolgate that may follow a name.
     """
     first, second = (*words[:2], "", "")[:2]
@@ -88,15 +88,15 @@ def named(words: Sequence[str], options: Collection[str] = ()) -> Named:
 
 
 def read_servers(words: Sequence[str], name: str = "") -> dict[str, Json]:
-    """The servers that these words describe, each as a table of the configuration, by name.
+    """Parse servers, each as a table of the configuration, by name.
 
     Args:
         words: A command with its arguments, as separate words or in one text; a URL; or JSON: an
             `mcpServers` document, a part of it, or a single server.
-        name: Name of the server; empty derives one.
+        name: Name of the server; if empty, one is derived.
 
     Raises:
-        ArgumentError: They describe no server, or `name` is given for several.
+        ArgumentError: The words describe no server, or `name` is given for several.
     """
     text = " ".join(words).strip()
     if text.startswith(("{", '"')):
@@ -122,7 +122,7 @@ def read_servers(words: Sequence[str], name: str = "") -> dict[str, Json]:
 
 
 def _from_json(text: str) -> dict[str, Json]:
-    """The servers of a snippet in any of the forms that documentation pages show."""
+    """Parse the servers of a snippet in any form that documentation pages show."""
     try:
         document: object = json.loads(text)
     except ValueError:
@@ -185,12 +185,12 @@ def _split(text: str) -> list[str]:
 
 
 def _without_prompt(command: list[str]) -> list[str]:
-    """Without the `$` that documentation pages show before a command."""
+    """Remove the `$` that documentation pages show before a command."""
     return command[1:] if command[:1] == ["$"] else command
 
 
 def _name_of_url(url: str) -> str:
-    """`https://mcp.linear.app/sse` is `linear`."""
+    """Derive a name from a URL: `https://mcp.linear.app/sse` is `linear`."""
     try:
         host = urlsplit(url).hostname or ""
     except ValueError:
@@ -203,7 +203,7 @@ def _name_of_url(url: str) -> str:
 
 
 def _name_of_command(command: Sequence[str]) -> str:
-    """`npx -y @modelcontextprotocol/server-github` is `github`."""
+    """Derive a name from a command: `npx -y @modelcontextprotocol/server-github` is `github`."""
     program = PurePath(command[0]).stem.lower()
     if program not in _STARTERS | _INTERPRETERS:
         return _clean(program)
@@ -223,7 +223,7 @@ def _name_of_command(command: Sequence[str]) -> str:
 
 
 def _package_name(word: str) -> str:
-    """The last part of a package, image or path, without version, tag and scope."""
+    """Return the last part of a package, image or path, without version, tag and scope."""
     bare = re.sub(r"(?<=.)[@:][\w.^~*+-]*$", "", word.rstrip("/"))
     last = bare.replace("\\", "/").rpartition("/")[2]
     if last in {"mcp", "server", "index.js", "main.py", "server.py", "index.ts"} and "/" in bare:
@@ -232,7 +232,7 @@ def _package_name(word: str) -> str:
 
 
 def _clean(name: str) -> str:
-    """A name that the settings allow."""
+    """Convert to a name that the settings allow."""
     short = _NOISE.sub("", name.lower())
     short = re.sub(r"[-_](?:mcp[-_])?server$|[-_]mcp$", "", short) or name.lower()
     allowed = re.sub(r"_{2,}", "_", re.sub(r"[^a-z0-9_.-]+", "-", short)).strip("-._")

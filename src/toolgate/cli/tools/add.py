@@ -25,7 +25,7 @@ class AddCommand(TyperCommand):
     """A command whose options end where the command line of a server begins."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read options also after a name, a URL or JSON, but none of a server's command line."""
+        """Read options also after a name, URL or JSON, but not in a server's command line."""
         parsed, _, _ = self.make_parser(ctx).parse_args(args=list(args))
         words = [str(word) for word in parsed.get("words") or ()]
         lead = args[: len(args) - len(words)]
@@ -117,7 +117,7 @@ def add(
 
 
 def register(group: typer.Typer) -> None:
-    """Make `add` a command of this group."""
+    """Add the command `add` to this group."""
     group.command(cls=AddCommand, context_settings={"allow_interspersed_args": False})(add)
 
 
@@ -135,21 +135,21 @@ def _read(words: Sequence[str], url: str) -> dict[str, Json]:
 
 
 def _options(headers: Sequence[str], env: Sequence[str], *, cwd: str, transport: str) -> Json:
-    """Keys of a server's table that options set."""
+    """Return the keys of a server's table that the options set."""
     config: Json = {"headers": _pairs("--header", headers)} if headers else {}
     config |= {"env": _pairs("--env", env)} if env else {}
     config |= {"cwd": cwd} if cwd else {}
-    # Other clients have a `stdio` there, which a command line is anyway.
+    # Other clients use `stdio` there, which is implied by a command line.
     return config | ({"type": transport} if transport not in {"", "stdio"} else {})
 
 
 _OF_URLS = {"headers": "--header", "type": "--transport"}
 _OF_COMMANDS = {"env": "--env", "cwd": "--cwd"}
-"""Options by the key of a server's table that they set."""
+"""Options for commands only, by the key of a server's table that they set."""
 
 
 def _with_options(table: Json, config: Json) -> Json:
-    """The table of a server with the keys from the options."""
+    """Return the table of a server with the keys from the options."""
     is_command = "command" in table
     for key, flag in (_OF_URLS if is_command else _OF_COMMANDS).items():
         if key in config:

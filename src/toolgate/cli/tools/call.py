@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 FORMATS = ("json", "csv", "table", "text")
-"""As `format` of `tool_execute`."""
+"""Same values as `format` of `tool_execute`."""
 
 _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
@@ -113,7 +113,7 @@ def _asks_user(result: Json) -> bool:
 
 
 def read_arguments(pairs: list[tuple[str, str]], schema: Json) -> Json:
-    """Arguments from `NAME=VALUE`: JSON if it parses and matches the schema, else text."""
+    """Parse arguments from `NAME=VALUE`: JSON if it is valid and matches the schema, else text."""
     properties = json_object(schema.get("properties"))
     arguments: Json = {}
     for name, text in pairs:
@@ -176,10 +176,10 @@ async def _schema(gateway: GatewayClient, key: str) -> Json:
 
 
 def read_json_object(text: str, option: str) -> Json:
-    """The JSON object that an option gives: as text, as `@FILE`, or as `-` for standard input.
+    """Read the JSON object of an option: text, `@FILE`, or `-` for standard input.
 
     Raises:
-        ArgumentError: It is none.
+        ArgumentError: It is not a JSON object.
     """
     if not text:
         return {}
@@ -204,10 +204,10 @@ def read_json_object(text: str, option: str) -> Json:
 
 
 def pair_of(text: str, option: str) -> tuple[str, str]:
-    """Name and value of `NAME=VALUE`.
+    """Split `NAME=VALUE` into name and value.
 
     Raises:
-        ArgumentError: It is no such pair.
+        ArgumentError: It does not have this form.
     """
     name, equals, value = text.partition("=")
     if not equals or not name:
@@ -216,7 +216,7 @@ def pair_of(text: str, option: str) -> tuple[str, str]:
 
 
 def _kinds(schema: Json) -> set[str]:
-    """The JSON types that a schema allows; empty for any."""
+    """Return the JSON types that a schema allows; empty for any."""
     kind = schema.get("type")
     if isinstance(kind, str):
         return {kind}
@@ -230,7 +230,7 @@ def _kinds(schema: Json) -> set[str]:
 
 
 def typed_value(text: str, schema: Json) -> Any:
-    """The value that a text stands for: JSON if that fits the schema, else the text."""
+    """Convert a text: JSON if that matches the schema, else the text itself."""
     return _value(text, _kinds(schema))
 
 

@@ -32,7 +32,7 @@ app = typer.Typer(
 AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
 
 _POLL_S = 0.1
-"""Seconds between two looks at the index (chosen)."""
+"""Seconds between two checks of the index (chosen)."""
 
 _STALLED_S = 15.0
 """Seconds without progress after which a failing embedder is given up (chosen)."""
@@ -124,7 +124,7 @@ async def _remove(server: str, as_json: bool) -> int:
 
 
 async def _wait_until_loaded(gateway: GatewayClient) -> Json:
-    """The status, once all short phases are over."""
+    """Wait until all short phases are over; return the status."""
     index = await gateway.request("GET", "index")
     with anyio.move_on_after(_LOADING_TIMEOUT_S):
         while any(search["phase"] in _SHORT_PHASES for search in index["searches"]):
@@ -134,7 +134,7 @@ async def _wait_until_loaded(gateway: GatewayClient) -> Json:
 
 
 async def _wait_until_complete(gateway: GatewayClient) -> Json:
-    """The status, once the backlog is empty or a failing embedder makes no progress."""
+    """Wait until the backlog is empty or a failing embedder stalls; return the status."""
     index, left, since = await gateway.request("GET", "index"), -1, anyio.current_time()
     while waits := sum(int(search["backlog"]) for search in index["searches"]):
         if waits != left:

@@ -1,4 +1,4 @@
-"""`toolgate servers override`: offer a tool under another name, with other texts or parameters."""
+"""`toolgate servers override`: offer a tool with another name, other texts or parameters."""
 
 from collections.abc import Callable, Sequence
 from typing import Annotated, NamedTuple
@@ -18,7 +18,7 @@ __all__ = ["register"]
 
 
 class _Pairs(NamedTuple):
-    """What the options say about parameters."""
+    """Values of the options about parameters."""
 
     value: Sequence[str]
     default: Sequence[str]
@@ -102,14 +102,14 @@ def override(
     whole = read_json_object(table, "--table") if table else None
 
     def table_of(shown: Json) -> Json | None:
-        """The new override of a tool as it is offered now; None: nothing is changed."""
+        """Return a tool's new override, given its current one; None to change nothing."""
         return _changed(shown, changes, pairs) if is_change else whole
 
     return anyio.run(_override, key, table_of, remove, dry_run, as_json)
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command to others."""
+    """Add the command to a group."""
     app.command()(override)
 
 
@@ -157,7 +157,7 @@ def _show(shown: Json) -> None:
 
 
 def _changed(shown: Json, changes: Json, pairs: _Pairs) -> Json:
-    """The override of a tool with what the options change of it."""
+    """Return the override of a tool with the changes from the options."""
     before = json_object(shown.get("override"))
     schema = json_object(json_object(shown.get("listed")).get("inputSchema"))
     described = json_object(schema.get("properties"))

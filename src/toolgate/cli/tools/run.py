@@ -21,7 +21,7 @@ __all__ = ["app"]
 app = typer.Typer(add_completion=False)
 
 _WHOLE_RESULT_TOKENS = 1_000_000
-"""A result is for the terminal, and not cut."""
+"""Limit for results; so high that output for the terminal is not truncated."""
 
 
 @app.command(help="Run a Python program that calls tools (code mode).")
@@ -136,7 +136,7 @@ def _read(file: str) -> str:
 
 
 def _servers_in(code: str) -> frozenset[str]:
-    """Names of servers that a program may mean, as far as its words can tell."""
+    """Guess the servers that a program uses, from the words in its code."""
     words = set(re.findall(r"[^\W\d]\w*", code))
     words |= {word.removesuffix("_") for word in words}
     return frozenset(words | {word.replace("_", mark) for word in words for mark in "-."})

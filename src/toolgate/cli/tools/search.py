@@ -175,14 +175,14 @@ def show(hit: Json) -> None:
 
 
 def _siblings_line(server: str, names: list[str]) -> str:
-    """Further tools of a server, on one line."""
+    """List further tools of a server, on one line."""
     left = len(names) - _SIBLINGS
     more = f" and {left} more" if left > 0 else ""
     return one_line(f"Also on {server}: {', '.join(names[:_SIBLINGS])}{more}")
 
 
 def _reasons(hit: Json) -> list[str]:
-    """Why a tool was found, field by field, without empty fields."""
+    """List why a tool was found, field by field, without empty fields."""
     lines = [f"source: {hit.get('source')}"]
     for name, value in json_object(hit["reasons"]).items():
         if name == "query" or value is None or value in ({}, [], "", False):

@@ -1,1 +1,1 @@
-"""Several gateways on one port of this machine: a supervisor, its workers, what they tell."""
+"""Several gateways on one port of this machine: a supervisor, its workers, their messages."""

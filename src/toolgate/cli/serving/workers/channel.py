@@ -1,4 +1,4 @@
-"""Messages between the supervisor and a worker: JSON objects over a pair of sockets, one a line."""
+"""Messages between the supervisor and a worker: lines of JSON over a pair of sockets."""
 
 import asyncio
 import contextlib
@@ -10,11 +10,12 @@ from toolgate.types import Json, json_object
 __all__ = ["WorkerChannel"]
 
 _MAX_LINE_BYTES = 2**26
-"""Longest line; the metrics of a gateway with 200 servers have some 2**18 bytes (chosen)."""
+"""Maximum length of a line (chosen: metrics of a gateway with 200 servers have about 2**18
+bytes)."""
 
 
 class WorkerChannel:
-    """One end of the pair."""
+    """One end of the socket pair."""
 
     def __init__(self, end: socket.socket) -> None:
         self._socket = end
@@ -22,7 +23,7 @@ class WorkerChannel:
         self._writer: asyncio.StreamWriter | None = None
 
     def read_first(self) -> Json:
-        """The first message, before there is an event loop.
+        """Return the first message, before there is an event loop.
 
         Raises:
             EOFError: The other end is closed.
@@ -34,20 +35,20 @@ class WorkerChannel:
         return json_object(json.loads(line))
 
     async def open(self) -> None:
-        """Make it usable in this event loop."""
+        """Make the channel usable in this event loop."""
         self._reader, self._writer = await asyncio.open_connection(
             sock=self._socket, limit=_MAX_LINE_BYTES
         )
 
     async def send(self, kind: str, **fields: object) -> None:
-        """Send a message; without effect once the other end is closed."""
+        """Send a message; does nothing once the other end is closed."""
         assert self._writer is not None
         with contextlib.suppress(OSError):
             self._writer.write(json.dumps({"kind": kind, **fields}).encode() + b"\n")
             await self._writer.drain()
 
     async def receive(self) -> Json | None:
-        """The next message; None once the other end is closed."""
+        """Return the next message; None once the other end is closed."""
         assert self._reader is not None
         try:
             line = await self._reader.readline()

@@ -1,7 +1,8 @@
 """Starts several gateways on one port, replaces those that end, and restarts them one by one.
 
-The supervisor holds the sockets and nothing of a gateway. Each worker is a replica as on a machine
-of its own; the system spreads new connections over their sockets (`SO_REUSEPORT`).
+The supervisor holds the sockets and imports nothing of a gateway. Each worker is a replica, as
+if on its own machine; the system distributes new connections among their sockets
+(`SO_REUSEPORT`).
 """
 
 import logging
@@ -38,33 +39,33 @@ __all__ = ["supervise"]
 log = logging.getLogger(__name__)
 
 _START_TIMEOUT_S = 120.0
-"""Seconds until a worker must serve: it waits up to 30 s for its store and 60 s for servers
-(chosen)."""
+"""Seconds until a worker must serve (chosen: it waits up to 30 s for its store and 60 s for
+servers)."""
 
 _FIRST_PAUSE_S = 0.5
-"""Seconds before a worker that has ended a second time is started again; doubled with each further
-time (chosen)."""
+"""Seconds before a worker that has ended a second time is restarted; doubled each further time
+(chosen)."""
 
 _LONGEST_PAUSE_S = 30.0
-"""The longest such pause, in seconds (chosen)."""
+"""Maximum of this pause, in seconds (chosen)."""
 
 _STEADY_S = 60.0
-"""Seconds of service after which an end counts as the first (chosen)."""
+"""Seconds of service after which an end counts as the first one again (chosen)."""
 
 _HANDOVER_MARGIN_S = 5.0
-"""Seconds beyond `serve.drain_s` that a rolling restart waits for a worker with long calls before
-it goes on with the next one (chosen)."""
+"""Seconds beyond `serve.drain_s` that a rolling restart waits for a worker with long calls
+before it goes on with the next one (chosen)."""
 
 _METRICS_TIMEOUT_S = 2.0
-"""Seconds that workers have to tell their metrics, less than the one who asks waits (chosen)."""
+"""Seconds to wait for the metrics of workers (chosen: less than the requesting worker waits)."""
 
 
 def supervise(loaded: Settings, host: str | None, port: int | None, count: int) -> int:
-    """Serve with `count` workers until SIGINT or SIGTERM; gives the exit status.
+    """Serve with `count` workers until SIGINT or SIGTERM; return the exit status.
 
     Raises:
         SettingError: The system or the store does not allow several workers.
-        PortTakenError: Another program listens there.
+        PortTakenError: Another program listens on the port.
     """
     logs.set_up(loaded.log, verbose=shared_options().verbose)
     _refuse_unsuitable(loaded, count)
@@ -98,7 +99,7 @@ def _refuse_unsuitable(loaded: Settings, count: int) -> None:
 
 
 class _Slot:
-    """The place of a worker: its number, its socket, and the process that has it."""
+    """The slot of a worker: its number, its socket, and its current process."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -106,7 +107,7 @@ class _Slot:
         self.worker: WorkerProcess | None = None
         self.restarts = 0
         self.lock = anyio.Lock()
-        """Held while the process is exchanged."""
+        """Held while the process is replaced."""
 
     def close(self) -> None:
         """Close the socket, so that new connections go to the other workers."""
@@ -144,7 +145,7 @@ class _Supervisor:
         self._collection_numbers = count_up()
 
     async def run(self) -> int:
-        """Serve until a signal; gives the exit status."""
+        """Serve until a signal arrives; return the exit status."""
         if sys.platform == "win32":  # the settings refuse it before, with what is allowed
             raise NotImplementedError
         had_terminal = sys.stderr.isatty()
@@ -164,7 +165,7 @@ class _Supervisor:
         return self._status
 
     async def _run_workers(self, tasks: TaskGroup) -> None:
-        """Start the first worker, then the others: what cannot work is reported once."""
+        """Start the first worker, then the others, to report an error that affects all once."""
         first = self._slots[0]
         async with first.lock:
             worker = first.worker = await self._start(first, tasks)
@@ -182,7 +183,7 @@ class _Supervisor:
     async def _start(
         self, slot: _Slot, tasks: TaskGroup, *, is_successor: bool = False
     ) -> WorkerProcess:
-        """Start a process for a place; the successor of one that serves takes its time."""
+        """Start a process in a slot; a successor listens only once its servers are connected."""
         if slot.listener is None:
             slot.listener = bind(self._host, self._port, is_shared=True)
         orders = WorkerOrders(
@@ -201,7 +202,7 @@ class _Supervisor:
         return worker
 
     async def _fork_server(self, tasks: TaskGroup) -> ForkServer:
-        """What forks the workers; a new one if there is none that can."""
+        """Return the fork server; start one if there is none that can fork."""
         async with self._forks_lock:
             if self._forks is None or self._forks.has_ended:
                 self._forks = await ForkServer.start()
@@ -209,7 +210,7 @@ class _Supervisor:
             return self._forks
 
     def _take_new_code(self) -> None:
-        """Have the next workers run the code that is installed now."""
+        """Let the next workers run the code that is installed now."""
         if self._forks is not None:
             self._forks.retire()
             self._forks = None
@@ -221,7 +222,7 @@ class _Supervisor:
             tasks.cancel_scope.cancel()
 
     async def _wait_settled(self, worker: WorkerProcess) -> None:
-        """Wait until it serves or has ended; one that does neither is ended by force."""
+        """Wait until a worker serves or has ended; kill it on a timeout."""
         with anyio.move_on_after(_START_TIMEOUT_S):
             await worker.settled.wait()
         if not worker.settled.is_set():
@@ -229,11 +230,11 @@ class _Supervisor:
             worker.end_at_once()
 
     async def _keep(self, slot: _Slot, tasks: TaskGroup) -> None:
-        """Keep a worker in its place.
+        """Keep a worker running in its slot.
 
-        One that ends is started again at once, and what has connected to its socket meanwhile waits
-        for it. If it ends again soon, its socket is closed until the next attempt, so that new
-        connections go to the others.
+        One that ends is restarted at once; new connections wait in its socket meanwhile. If it
+        ends again soon, its socket is closed until the next attempt, so that new connections go
+        to the others.
         """
         failures = 0
         while not self._is_stopping:
@@ -274,7 +275,7 @@ class _Supervisor:
         log.info("all workers are restarted")
 
     async def _replace(self, slot: _Slot, tasks: TaskGroup) -> bool:
-        """Put a new process in a place; False when it does not start, or when all is to end."""
+        """Replace the process in a slot; return False if that fails, or when shutting down."""
         async with slot.lock:
             former = slot.worker
             if self._is_stopping:
@@ -299,7 +300,7 @@ class _Supervisor:
         return True
 
     def _stop(self, tasks: TaskGroup) -> None:
-        """End all workers; called again, at once."""
+        """Stop all workers; a second call stops them at once."""
         if not self._is_stopping:
             log.info("shutting down", extra={"workers": len(self._processes)})
         self._is_stopping = True
@@ -329,7 +330,7 @@ class _Supervisor:
             log.warning("cannot write the run file, commands will not find this gateway: %s", error)
 
     async def _answer(self, tasks: TaskGroup, worker: WorkerProcess, message: Json) -> None:
-        """Pass on what workers ask each other."""
+        """Pass on messages between workers."""
         match message["kind"]:
             case "collect_metrics":
                 tasks.start_soon(self._collect_metrics, worker, message["id"])
@@ -340,7 +341,7 @@ class _Supervisor:
                 log.warning("unknown message of a worker", extra={"kind": message["kind"]})
 
     async def _collect_metrics(self, asking: WorkerProcess, request: int) -> None:
-        """Tell a worker the metrics of the others."""
+        """Send a worker the metrics of the others."""
         asked = [
             slot.worker
             for slot in self._slots

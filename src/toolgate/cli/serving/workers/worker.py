@@ -19,29 +19,29 @@ __all__ = ["SupervisedWorker", "work"]
 log = logging.getLogger(__name__)
 
 _METRICS_TIMEOUT_S = 3.0
-"""Seconds that the metrics of all other workers may take; scrapers give up after ten (chosen)."""
+"""Seconds to wait for the metrics of all other workers (chosen: scrapers time out after ten)."""
 
 
 class SupervisedWorker:
-    """What the gateway in this process needs to know of the others, and how it tells them."""
+    """What the gateway in this process knows about the other workers, and its channel to them."""
 
     def __init__(self, channel: WorkerChannel, orders: Json, listener: socket.socket) -> None:
         self.number: int = orders["number"]
         """Number of this worker, from 1."""
         self.count: int = orders["count"]
-        """How many workers there are."""
+        """Number of workers."""
         self.reports_start: bool = orders["reports_start"]
-        """Whether it prints where the gateway serves and how its servers are."""
+        """Whether it prints the gateway's URL and the state of the servers."""
         self.listens_at_once: bool = orders["listens_at_once"]
         """Whether clients may connect before its servers are connected."""
         self.key: str = orders["key"]
-        """Shown by relays and commands of the same user."""
+        """Key that relays and commands of the same user present."""
         self.listener = listener
-        """Socket on the port of all workers."""
+        """Socket on the port shared by all workers."""
         self.listener.setblocking(False)
         self.listener.set_inheritable(False)
         self.retirement = anyio.Event()
-        """Set when another process takes the place of this one."""
+        """Set when another process replaces this one."""
         self._channel = channel
         self._give: Callable[[], Awaitable[str]] | None = None
         self._collected: dict[int, Mapping[int, str]] = {}
@@ -52,7 +52,7 @@ class SupervisedWorker:
         await self._channel.open()
 
     async def follow(self) -> None:
-        """Do what the supervisor says; end this process once the supervisor has ended."""
+        """Follow the supervisor's orders; stop this process once the supervisor has ended."""
         async with anyio.create_task_group() as tasks:
             while (message := await self._channel.receive()) is not None:
                 match message["kind"]:
@@ -74,11 +74,11 @@ class SupervisedWorker:
         await self._channel.send("serving", address=address)
 
     def offer_metrics(self, give: Callable[[], Awaitable[str]]) -> None:
-        """Let the others ask for the metrics of this one."""
+        """Let the other workers request the metrics of this one."""
         self._give = give
 
     async def metrics(self) -> Mapping[int, str]:
-        """Metrics of the others by their numbers, without those that do not answer in time."""
+        """Return the metrics of the other workers by number, without those that time out."""
         request = max(self._answers, default=0) + 1
         answer = self._answers[request] = anyio.Event()
         try:
@@ -95,11 +95,11 @@ class SupervisedWorker:
 
 
 def work(channel_fd: int, listener_fd: int) -> int:
-    """Serve until the supervisor says otherwise; gives the exit status.
+    """Serve until the supervisor stops this worker; return the exit status.
 
     Args:
-        channel_fd: Socket over which orders come.
-        listener_fd: Socket on the port of all workers.
+        channel_fd: Socket for the supervisor's orders.
+        listener_fd: Socket on the port shared by all workers.
     """
     replace_unencodable()
     verbose = 0

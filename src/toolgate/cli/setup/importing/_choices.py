@@ -63,7 +63,7 @@ class Choice:
     """Remarks for the user."""
 
     needs: str = ""
-    """Environment variable that it needs and that is not set."""
+    """Environment variable that the server needs and that is not set; empty if none."""
 
     identities: frozenset[str] = frozenset()
     """Two servers that share one of these are equal. WARNING: may contain secrets."""
@@ -72,10 +72,10 @@ class Choice:
     """Why the entry in the client's file must stay; empty if it can be replaced."""
 
     is_twin: bool = False
-    """Whether it equals a server found before it, not one in the configuration."""
+    """Whether it equals a server found earlier, rather than one in the configuration."""
 
     off: str = ""
-    """Why its copy must be disabled; empty if it can be used."""
+    """Why the imported copy must be disabled; empty if it can be used."""
 
 
 def choose_servers(
@@ -92,9 +92,9 @@ def choose_servers(
     Args:
         files: Files of other clients.
         known: Servers of the configuration and of the store, which keep their names; those with
-            credentials once without and once with them.
+            credentials twice, without and with them.
         written: Tables `[server.*]` of the file, to detect equal servers.
-        cwd: The project around this folder is open.
+        cwd: Current folder; the project that contains it is open.
         every_project: Also import servers of projects that are not open.
         home: Shown as `~` in paths.
     """
@@ -128,7 +128,7 @@ def choose_servers(
                 choice = replace(choice, is_twin=True, remarks=remarks)
             listed = json_object(server.config.get("tool_permissions"))
             if choice.state == "same" and listed != permissions.get(choice.name, {}):
-                # Merging would give one of the clients more tools, or fewer, than it had.
+                # Merging would give one of the clients more or fewer tools than it had.
                 reason = f"it allows other tools than {choice.name}"
                 remarks = (*choice.remarks, reason)
                 choice = replace(choice, remarks=remarks, stays=choice.stays or reason)
@@ -142,7 +142,7 @@ def choose_servers(
 def text_with_copies(
     text: str, choices: Iterable[Choice], display_paths: Mapping[Path, str]
 ) -> str:
-    """The text of a `toolgate.toml` with the chosen servers appended, without their secrets."""
+    """Return the text of a `toolgate.toml` with the chosen servers added, without their secrets."""
     for choice in choices:
         origin = f"# from {choice.file.client.title}, {display_paths[choice.file.path]}"
         origin += f"; disabled: {choice.off}" if choice.off else ""
@@ -162,7 +162,7 @@ def text_with_copies(
 def text_with_references(
     text: str, path: Path, imports: Sequence[object], choices: Sequence[Choice], home: Path
 ) -> str:
-    """The text of a `toolgate.toml` that imports the files of the chosen servers.
+    """Return the text of a `toolgate.toml` that imports the files of the chosen servers.
 
     Args:
         text: Current text.
@@ -251,7 +251,7 @@ def _choice(
 
 
 def _tools_remark(permissions: Mapping[str, bool]) -> str:
-    """What of a server stays hidden, as in its client."""
+    """Say which tools of a server stay hidden, as in its client."""
     if permissions.get("*") is False:
         allowed = [name for name, may in permissions.items() if may]
         return f"only these tools: {', '.join(allowed)}" if allowed else "no tools"
@@ -260,7 +260,7 @@ def _tools_remark(permissions: Mapping[str, bool]) -> str:
 
 
 def _editor_only_variable(config: Mapping[str, Any]) -> str:
-    """The reason if a variable has a value in its own client only; empty if there is none."""
+    """Return a reason if only the client can resolve a variable; empty if there is none."""
     text = json.dumps([config.get(name) for name in _IDENTITY_KEYS], default=str)
     match = _EDITOR_VARIABLE.search(text)
     return f"only its client can resolve {match[0]}" if match else ""
@@ -278,7 +278,7 @@ def _free_name(original: str, client: str, names: Mapping[str, object]) -> str:
 
 
 def _filled_identity(spec: ServerSpec) -> frozenset[str]:
-    """Identity of a server with its variables resolved; empty if one is missing."""
+    """Return the identity of a server with its variables resolved; empty if one is missing."""
     if spec.problem or not spec.options:
         return frozenset()
     options = {name: value for name, value in spec.options.items() if value not in ({}, [])}

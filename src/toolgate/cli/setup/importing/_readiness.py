@@ -1,4 +1,4 @@
-"""Whether imported servers work, and the command that helps where one does not."""
+"""Check whether imported servers work, and suggest a command for those that do not."""
 
 import shutil
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from toolgate.types import Json
 __all__ = ["Readiness", "check_servers", "known_readiness", "summary_of"]
 
 _SETTLE_S = 20.0
-"""Seconds that servers get after the gateway is there, which itself waits for them (chosen)."""
+"""Seconds for servers once the gateway responds, which itself waits for them (chosen)."""
 
 _READY = "ready"
 _CAN_START = "can start"
@@ -25,23 +25,23 @@ _FINE = (_READY, _CAN_START)
 
 @dataclass(frozen=True, kw_only=True)
 class Readiness:
-    """What is known of a server that was just imported."""
+    """State of a server that was just imported."""
 
     name: str
     """Its name in Toolgate."""
 
     state: str
-    """In words that fit behind a number: `ready`, `needs a login`, `needs NOTION_TOKEN`."""
+    """Words that can follow a number: `ready`, `needs a login`, `needs NOTION_TOKEN`."""
 
     found: str = ""
-    """Why it cannot be used, as a sentence; empty if the state says it."""
+    """Why it cannot be used, as a sentence; empty if the state makes it clear."""
 
     next_step: str = ""
     """What to do, as a command where there is one; empty if nothing."""
 
 
 def known_readiness(choice: Choice) -> Readiness:
-    """What can be said of a server without starting it."""
+    """Return what is known about a server without starting it."""
     name, config = choice.name, choice.server.config
     if choice.needs:
         step = f"Set it where Toolgate runs: export {choice.needs}=VALUE"
@@ -60,10 +60,10 @@ def known_readiness(choice: Choice) -> Readiness:
 
 
 async def check_servers(choices: Sequence[Choice]) -> list[Readiness]:
-    """Start the servers and see; those that take longer than a minute are still starting.
+    """Start the servers and check them; after a minute, they count as still starting.
 
     Raises:
-        ToolgateError: The gateway that does it cannot be started.
+        ToolgateError: The gateway for it cannot be started.
     """
     known = {choice.name: known_readiness(choice) for choice in choices}
     waiting = [name for name, readiness in known.items() if readiness.state == _CAN_START]
@@ -82,7 +82,7 @@ async def check_servers(choices: Sequence[Choice]) -> list[Readiness]:
 
 
 def summary_of(servers: Sequence[Readiness]) -> str:
-    """How many servers are ready, and what the others lack, in a sentence."""
+    """Say how many servers are ready, and what the others need, in one sentence."""
     counts: dict[str, int] = {}
     for server in servers:
         counts[server.state] = counts.get(server.state, 0) + 1

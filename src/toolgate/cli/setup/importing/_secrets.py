@@ -1,4 +1,4 @@
-"""Secrets of imported servers: which they are, and their way into the encrypted store."""
+"""Find secrets of imported servers and move them to the encrypted store."""
 
 import re
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from toolgate.types import Json, json_object
 __all__ = ["Secrets", "forget_secrets", "names_of", "store_secrets", "take_secrets"]
 
 Secrets: TypeAlias = Mapping[str, Mapping[str, str]]
-"""Values by name, under `env` and `headers`. WARNING: never shown."""
+"""Values by name, under `env` and `headers`. WARNING: never show them."""
 
 _NAME = re.compile(
     r"(?i)token|key|secret|passw|pwd|credential|auth|cookie|dsn|bearer|(?:^|[_-])(?:pat|pin|jwt)$"
@@ -31,14 +31,14 @@ _ALWAYS = re.compile(r"(?i)secret|passw|pwd|(?:^|[_-])pin$")
 """Names whose values are secret even if they are numbers."""
 
 _PLAIN = re.compile(r"(?i)\d{1,9}|true|false|yes|no|on|off|none|[~.]{0,2}[/\\].*|[a-z]:\\.*")
-"""Values that are no secrets whatever their name: numbers, switches, paths of files with keys."""
+"""Values that are not secret, whatever their name: numbers, switches, paths of key files."""
 
 
 def take_secrets(config: Json) -> tuple[Json, Secrets]:
-    """The configuration of a server without its secret variables and headers, and those.
+    """Separate secret variables and headers from the configuration of a server; return both.
 
     Args:
-        config: In keys of `[server.NAME]`. References such as `${env:NAME}` stay in it.
+        config: Has the keys of `[server.NAME]`. References such as `${env:NAME}` stay in it.
     """
     left, taken = dict(config), dict[str, Mapping[str, str]]()
     for table in ("env", "headers"):
@@ -53,16 +53,16 @@ def take_secrets(config: Json) -> tuple[Json, Secrets]:
 
 
 def names_of(secrets: Secrets) -> list[str]:
-    """Names of the variables and headers, without their values."""
+    """Return the names of the variables and headers, without their values."""
     return [name for table in secrets.values() for name in table]
 
 
 async def store_secrets(loaded: Settings, configs: Mapping[str, Json]) -> None:
-    """Keep the secrets of servers in the store, encrypted, in place of those of earlier servers.
+    """Save the secrets of servers in the store, encrypted, replacing those of earlier servers.
 
     Args:
         loaded: Settings with the store.
-        configs: Whole configurations of the servers, by their names in Toolgate.
+        configs: Complete configurations of the servers, by their names in Toolgate.
 
     Raises:
         SettingError: The key for credentials cannot be used.
@@ -81,14 +81,14 @@ async def store_secrets(loaded: Settings, configs: Mapping[str, Json]) -> None:
                 secret, details = static_credential(spec, headers, env, by="init")
                 await vault.save(key, secret, details)
             elif (old := await vault.get(key)) is not None and old.secret.get("form") == "static":
-                # They were given to another server that had this name.
+                # They belong to an earlier server with this name.
                 await vault.delete(server=name, subject=EVERYBODY, kind="login")
     finally:
         await store.close()
 
 
 async def forget_secrets(loaded: Settings, names: list[str]) -> None:
-    """Remove what `store_secrets` kept for these servers.
+    """Delete what `store_secrets` saved for these servers.
 
     Raises:
         StoreError: The store cannot be written.

@@ -1,4 +1,4 @@
-"""Records files that `init` changes, to undo the changes file by file."""
+"""Records the files that `init` changes, to undo the changes file by file."""
 
 import contextlib
 import hashlib
@@ -50,7 +50,7 @@ class ChangedFile:
     """Hash of what was written, to detect later changes."""
 
     gap: str | None = None
-    """Text inserted before our marked block; None if the whole file was written."""
+    """Separator inserted before our marked block; None if the whole file was written."""
 
     head: str | None = None
     """First lines of a file that was created for the block; None if it existed before."""
@@ -71,11 +71,11 @@ def change_file(path: Path, text: str) -> ChangedFile:
 
 
 def with_block(path: Path, block: str, *, head: str = "") -> str:
-    """The text of a file with a marked block, replacing an earlier one or at the end.
+    """Return the text of a file with a marked block, replacing an earlier one or at the end.
 
     Args:
         path: The file; it does not have to exist.
-        block: Text between the marks.
+        block: Text between the markers.
         head: First lines of a new file.
 
     Raises:
@@ -119,27 +119,27 @@ def change_block(path: Path, text: str, *, head: str = "") -> ChangedFile:
 
 
 def _marked(block: str, text: str) -> str:
-    """The block between its marks, with the line endings of a text."""
+    """Return the block between its markers, with the line endings of a text."""
     marked = f"{_BEGIN}\n{block.strip()}\n{_END}\n"
     return marked.replace("\n", "\r\n") if "\r\n" in text else marked
 
 
 def _gap(text: str) -> str:
-    """Separator between a text and the block."""
+    """Return the separator between a text and the block."""
     end = "\r\n" if "\r\n" in text else "\n"
     return "" if not text else end if text.endswith("\n") else end * 2
 
 
 def read_credentials() -> list[str]:
-    """Servers whose secrets were stored when they were imported."""
+    """Return the servers whose secrets were stored when they were imported."""
     return [str(name) for name in json_array(_read_manifest().get("credentials"))]
 
 
 def record_credentials(servers: Iterable[str]) -> None:
-    """Remember servers whose secrets are stored, until the changes are undone.
+    """Record servers whose secrets are stored, until the changes are undone.
 
     Raises:
-        SettingError: It cannot be written.
+        SettingError: The record cannot be written.
     """
     names = list(dict.fromkeys([*read_credentials(), *servers]))
     if names:
@@ -155,7 +155,7 @@ def _read_manifest() -> Json:
 
 
 def read_changed_files() -> list[ChangedFile]:
-    """All changed files that were not restored, oldest first."""
+    """Return all changed files that were not restored, oldest first."""
     changed: list[ChangedFile] = []
     for item in json_array(_read_manifest().get("files")):
         entry = json_object(item)
@@ -173,7 +173,7 @@ def read_changed_files() -> list[ChangedFile]:
 
 
 def undo_changes() -> list[str]:
-    """Restore all files, newest change first; a message for each.
+    """Restore all files, newest change first; return a message for each.
 
     Raises:
         SettingError: A file cannot be written; earlier ones stay restored.

@@ -42,8 +42,11 @@ _SHARED_MODULES = (
 
 def serve_forks(control: socket.socket) -> None:
     """Fork workers until the supervisor has closed its end and all of them have ended."""
+    assert sys.platform != "win32"  # the settings refuse workers there
     _import_gateway()
-    woken, wakes = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    woken, wakes = os.pipe()
+    for end in (woken, wakes):
+        os.set_blocking(end, False)
     signal.signal(signal.SIGCHLD, _wake)
     signal.set_wakeup_fd(wakes)
     children: set[int] = set()
@@ -76,12 +79,14 @@ def _import_gateway() -> None:
 
 def _ended(children: set[int]) -> list[tuple[int, int]]:
     """Those that have ended, with what `waitpid` says of them."""
+    assert sys.platform != "win32"  # the settings refuse workers there
     looked = [os.waitpid(pid, os.WNOHANG) for pid in children]
     return [(pid, status) for pid, status in looked if pid]
 
 
 def _follow(control: socket.socket, children: set[int], pipe: tuple[int, int]) -> bool:
     """Do what one message says; False when there will be no more."""
+    assert sys.platform != "win32"  # the settings refuse workers there
     try:
         text, received, _, _ = socket.recv_fds(control, MAX_MESSAGE_BYTES, 2)
     except ConnectionResetError:
@@ -107,6 +112,7 @@ def _follow(control: socket.socket, children: set[int], pipe: tuple[int, int]) -
 
 def _work(control: socket.socket, pipe: tuple[int, int], channel: int, listener: int) -> NoReturn:
     """Be a worker, in the new process."""
+    assert sys.platform != "win32"  # the settings refuse workers there
     status = 1
     try:
         signal.set_wakeup_fd(-1)

@@ -72,6 +72,7 @@ class ForkServer:
         Raises:
             OSError: It cannot be started.
         """
+        assert sys.platform != "win32"  # the settings refuse workers there
         # Messages stay apart on such a socket, and each brings its own descriptors.
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
@@ -96,6 +97,7 @@ class ForkServer:
         Raises:
             OSError: The fork server has ended.
         """
+        assert sys.platform != "win32"  # the settings refuse workers there
         begun, place = anyio.Event(), list[ForkedProcess]()
         self._waiting.append((begun, place))
         message = json.dumps({"kind": "fork"}).encode()

@@ -2,6 +2,7 @@
 
 import signal
 import socket
+import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 from time import monotonic
@@ -111,6 +112,7 @@ class WorkerProcess:
 
     def end_at_once(self) -> None:
         """End it without its consent; without effect once it has ended."""
+        assert sys.platform != "win32"  # the settings refuse workers there
         self.send_signal(signal.SIGKILL)
 
     def send_signal(self, number: signal.Signals) -> None:

@@ -116,7 +116,7 @@ def combine_stages(by_keyword: Detection, by_meaning: Detection) -> Detection:
 
     * An exact keyword decides.
     * A partial keyword decides, unless the other stage has its intent among its candidates but
-        is more confident than `OVERRULES` of another one, without a question.
+      is more confident than `OVERRULES` of another one, without a question.
     * Otherwise the other stage decides.
     """
     if by_keyword.confidence >= EXACT:

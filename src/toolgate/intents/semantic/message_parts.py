@@ -1,4 +1,4 @@
-"""Messages that ask for several things, and messages that only make sense after another one."""
+"""Recognize messages with several requests, and messages that depend on the previous one."""
 
 import re
 from functools import lru_cache
@@ -13,7 +13,7 @@ _BETWEEN = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-"""What stands between two requests: signs, and "and" in eight languages but Dutch."""
+"""Separators between two requests: punctuation, and "and" in eight languages except Dutch."""
 
 _DUTCH_AND = re.compile(r"\s+en(?:\s+dan)?\s+", re.IGNORECASE)
 """The Dutch "and", which is another word in French and Spanish."""
@@ -22,7 +22,7 @@ _DUTCH = re.compile(
     r"\b(?:het|een|ik|wat|welke|hoe|van|voor|naar|zijn|staan|maak|toon|laat|geef|mij|onze?|alle)\b",
     re.IGNORECASE,
 )
-"""Words that neither French nor Spanish has."""
+"""Words that exist in neither French nor Spanish."""
 
 _AGAIN = re.compile(
     r"""\b(?: (?:do|did|does|repeat)\ (?:the\ same|that|it|this)\ (?:again|too|also|for|with|to|on)
@@ -36,7 +36,7 @@ _AGAIN = re.compile(
     )""",
     re.VERBOSE | re.IGNORECASE,
 )
-"""Words that point back: "now do the same for products"."""
+"""Words that refer back: "now do the same for products"."""
 
 _ARTICLES = frozenset(
     [
@@ -45,27 +45,27 @@ _ARTICLES = frozenset(
         *("un", "una", "el", "la", "los", "las", "une", "le", "les", "des"),
     ]
 )
-"""A piece that begins with one of these has no verb of its own."""
+"""A piece that starts with one of these has no verb of its own."""
 
 _SIGNS = " ,.!?，。！？"
-"""What a part may begin and end with."""
+"""Characters stripped from the start and end of a part."""
 
-# Parts of a message; more are a list rather than several requests; chosen.
+# Largest number of parts of a message (chosen); more are a list rather than several requests.
 _MOST_PARTS = 6
-# Words of a message that only points back; chosen.
+# Largest number of words in a message that only refers back (chosen).
 _MOST_WORDS = 16
-# Messages whose parts are remembered, since every stage asks; chosen.
+# Number of messages whose parts are cached, since every stage needs them (chosen).
 _REMEMBERED = 64
-# Characters of a message that are split; chosen.
+# Characters of a message that are split (chosen).
 _LONGEST = 4_000
 
 
 @lru_cache(maxsize=_REMEMBERED)
 def split_requests(message: str) -> tuple[str, ...]:
-    """The pieces that may each be a request of its own; the message alone if there is one.
+    """Return the parts that may each be a request; the message alone if it is only one.
 
     "Create a relation and a value list" gives "Create a relation" and "Create a value list": a
-    piece of few words is said with the first word of the piece before it.
+    short piece gets the first word of the piece before it.
     """
     pieces = _pieces(message[:_LONGEST])
     if not 1 < len(pieces) <= _MOST_PARTS:
@@ -74,14 +74,14 @@ def split_requests(message: str) -> tuple[str, ...]:
     for piece in pieces[1:]:
         words = piece.split()
         lead = whole[-1].split()
-        # A piece of more than four words mostly has a verb of its own; chosen.
+        # A piece of more than four words usually has a verb of its own (chosen).
         short = len(words) <= 4 and len(lead) >= len(words) and words[0].lower() in _ARTICLES
         whole.append(f"{lead[0]} {piece}" if short else piece)
     return tuple(whole)
 
 
 def _pieces(message: str) -> list[str]:
-    """What stands between signs and words for "and", a single word left with what is before it."""
+    """Split at punctuation and words for "and"; a single word stays with the previous piece."""
     separators = [*_BETWEEN.finditer(message)]
     if _DUTCH.search(message):
         separators += _DUTCH_AND.finditer(message)
@@ -96,7 +96,7 @@ def _pieces(message: str) -> list[str]:
         piece = message[start:end].strip(_SIGNS)
         if not piece:
             continue
-        # "Orders and customers": a word alone is one more thing, and no request of its own.
+        # "Orders and customers": a single word is one more thing, not a request of its own.
         if joined and piece.isascii() and len(piece.split()) < 2:
             joined[-1] = joined[-1][0], end
         else:
@@ -105,5 +105,5 @@ def _pieces(message: str) -> list[str]:
 
 
 def repeats_previous(message: str) -> bool:
-    """Whether the message says "the same again", so that the one before it says what is meant."""
+    """Whether the message says "the same again", so that its meaning is in the previous one."""
     return len(message.split()) <= _MOST_WORDS and _AGAIN.search(message) is not None

@@ -1,4 +1,4 @@
-"""The fitted classifier: what it predicts for a message, and its nearest prompts."""
+"""The fitted classifier: its prediction for a message, and the nearest prompts."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -24,22 +24,22 @@ from toolgate.intents.semantic.softmax import LinearModel, softmax
 __all__ = ["UNSUPPORTED", "Prediction", "PromptNeighbours", "SemanticModel", "TrainingSet"]
 
 UNSUPPORTED = ""
-"""The class of the examples of what is known and not offered; no intent is called so."""
+"""The class of known but unsupported examples; no intent has this name."""
 
-# Chosen; bounds the memory for similarities.
+# Chosen; limits the memory for similarities.
 _AT_ONCE = 500
-"""Prompts that are compared with all others together."""
+"""Number of prompts that are compared with all others at once."""
 
 _LIKELY = 0.5
-"""Probability of being meant at all below which nothing is answered."""
+"""Smallest probability that a message is for any intent for which an intent is returned."""
 
 _HOPELESS = 0.1
-"""Probability of being meant, by its words and at best nearness, below which a message is not
-compared with the prompts; chosen."""
+"""Probability, by its words and at best closeness, below which a message is not compared with
+the prompts (chosen)."""
 
 _FAR = -2.5
-"""The logarithm of closeness that is assumed then: of everyday messages to the prompts of the
-packs that come with Toolgate."""
+"""The log closeness assumed in that case: that of everyday messages to the prompts of the
+built-in packs."""
 
 DEFAULT_LIMITS = DetectionLimits()
 
@@ -49,13 +49,13 @@ class TrainingSet:
     """The example prompts that a model is fitted to."""
 
     intents: tuple[str, ...]
-    """Names of the classes; the last is `UNSUPPORTED` if there are examples of that."""
+    """Names of the classes; the last is `UNSUPPORTED` if there are examples of it."""
 
     texts: tuple[str, ...]
-    """The prompts; no two are equal as they are looked at."""
+    """The prompts; no two are equal after normalization."""
 
     owners: tuple[int, ...]
-    """For each text the place of its intent."""
+    """For each text, the index of its intent."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,36 +63,36 @@ class Prediction:
     """The intents of a message with probabilities, best first."""
 
     ranked: tuple[tuple[str, float], ...]
-    """Intents with probabilities, best first; what is missing to 1 is "none of these". The first
-    one's probability is its confidence."""
+    """Intents with probabilities, best first; the remainder to 1 is "none of these". The first
+    probability is the confidence."""
 
     accepted: bool
-    """Whether the first is sure enough to be answered."""
+    """Whether the confidence in the best intent is high enough to return it."""
 
     cut: float
-    """The confidence that was needed."""
+    """The confidence required."""
 
     sure: float
     """Probability that the first and not the second is right, if one of them is."""
 
     has_known_features: bool
-    """Whether the model knows anything of the message: a word, or a piece of one."""
+    """Whether the model knows any feature of the message: a word, or a part of one."""
 
     inside: float
-    """Probability that the message is for one of the intents at all."""
+    """Probability that the message is for any of the intents."""
 
     is_unsupported: bool
-    """Whether it is most like the examples of what is known and not offered."""
+    """Whether it is most similar to the known but unsupported examples."""
 
     closeness: float
-    """Logarithm of how near the message is to the prompts of the best intent; 0: it is one."""
+    """Log closeness of the message to the prompts of the best intent; 0: it equals one of them."""
 
     nearest: str
-    """The prompt of the best intent that is most like the message; empty where it has none."""
+    """The prompt of the best intent that is most similar to the message; empty if it has none."""
 
     @property
     def intent(self) -> str:
-        """The best intent, accepted or not; empty where there is none."""
+        """The best intent, accepted or not; empty if there is none."""
         return self.ranked[0][0] if self.ranked else ""
 
     @property
@@ -103,7 +103,7 @@ class Prediction:
 
 @dataclass(frozen=True, kw_only=True)
 class PromptNeighbours:
-    """A prompt, and what is most like it."""
+    """A prompt, and the prompts most similar to it."""
 
     intent: str
     """Its intent."""
@@ -112,64 +112,67 @@ class PromptNeighbours:
     """Its text."""
 
     own_similarity: float
-    """To the nearest other prompt of its intent, in [-1, 1]; -1 where there is none."""
+    """Similarity to the nearest other prompt of its intent, in [-1, 1]; -1 if there is none."""
 
     other_intent: str
-    """The intent of the nearest prompt of another one."""
+    """The intent of the nearest prompt of another intent."""
 
     other_prompt: str
     """That prompt."""
 
     other_similarity: float
-    """To that one."""
+    """Similarity to that prompt."""
 
     recognised: bool
-    """Whether a model fitted without it predicts its intent."""
+    """Whether a model fitted without the prompt predicts its intent."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SemanticModel:
-    """A fitted classifier; a value that never changes."""
+    """A fitted classifier; immutable."""
 
     training_set: TrainingSet
-    """The prompts it was fitted to."""
+    """The prompts that it was fitted to."""
 
     grams: NgramVectorizer
-    """How texts become n-gram rows."""
+    """Converts texts to n-gram rows."""
 
     share: float
-    """What the n-grams weigh beside the embedder's vector."""
+    """Weight of the n-grams relative to the embedder's vector."""
 
     linear: LinearModel
-    """Rows to classes; after those of the training set comes one more: anything else."""
+    """Maps rows to classes: those of the training set, then one more for anything else."""
 
     dim: int
-    """Numbers of the embedder's vector; 0 without one."""
+    """Length of the embedder's vector; 0 without an embedder."""
 
     rows: NDArray[np.int8]
-    """Shape (texts, dim + COLUMNS): vectors and n-grams side by side; times `steps` of length 1.
-    In so few bits a cosine is off by less than 0.001, and read three times as fast as in more."""
+    """Shape (texts, dim + COLUMNS): vectors and n-grams side by side; length 1 when multiplied
+    by `steps`. With so few bits, a cosine is off by less than 0.001, and is read three times as
+    fast."""
 
     steps: Floats
-    """Shape (texts,): what a row is multiplied by."""
+    """Shape (texts,): the factor of each row."""
 
     lengths: Floats
-    """Shape (texts,): what the rows were divided by to be of length 1."""
+    """Shape (texts,): the original lengths of the rows, by which they were divided."""
 
     held_confidences: Floats
-    """Confidence in the answer to each prompt by a model that did not know it."""
+    """Confidence in the answer to each prompt by a model fitted without it."""
 
     held_owners: Indices
-    """What that model took it for."""
+    """The intent that this model predicted, by index."""
 
     inside_curve: tuple[float, ...]
     """Probability that any intent is meant: a logistic curve of log odds and log closeness."""
 
     which_curve: tuple[float, ...]
-    """Probability that the best intent is right, if any is: of its log odds among the intents."""
+    """Probability that the best intent is right, if any is: a curve of its log odds among the
+    intents."""
 
     doubt: tuple[float, ...]
-    """Probability that the best is right and not the second: of the difference of their logits."""
+    """Probability that the best and not the second is right: a curve of the difference of their
+    logits."""
 
     @cached_property
     def _by_class(self) -> tuple[Indices, ...]:
@@ -178,12 +181,12 @@ class SemanticModel:
 
     @cached_property
     def _prompt_grams(self) -> NgramVectorizer:
-        """Knows the n-grams of the prompts only; `grams` also those of the background."""
+        """Knows only the n-grams of the prompts; `grams` also knows those of the background."""
         return fit_vectorizer(self.training_set.texts)
 
     @cached_property
     def counted(self) -> NDArray[np.bool_]:
-        """Which texts have a held-out score: all but those of `UNSUPPORTED`."""
+        """Which texts have a held-out score: all except those of `UNSUPPORTED`."""
         names = self.training_set.intents
         return np.array(
             [names[owner] != UNSUPPORTED for owner in self.training_set.owners], np.bool_
@@ -191,7 +194,7 @@ class SemanticModel:
 
     @cached_property
     def _means(self) -> tuple[Floats, Floats]:
-        """Of each class the mean at length 1: of the vectors, and of vectors and n-grams."""
+        """The mean of each class, at length 1: of the vectors, and of vectors and n-grams."""
         owners = np.asarray(self.training_set.owners, np.intp)
         both = self._rows(slice(None))
         vectors = both[:, : self.dim] * self.lengths[:, None]
@@ -205,10 +208,10 @@ class SemanticModel:
         return {}
 
     def cut(self, limits: DetectionLimits = DEFAULT_LIMITS, intent: str = "") -> float:
-        """The confidence that an answer needs.
+        """Return the confidence required for an answer.
 
-        With an `intent`, its own prompts decide together with all others: as if there were twenty
-        of the others for its own.
+        With an `intent`, its own prompts are combined with all others, which count as much as
+        twenty of its own.
         """
         if limits.threshold is not None:
             return limits.threshold
@@ -228,7 +231,8 @@ class SemanticModel:
         if intent in self.training_set.intents:
             own = self.held_confidences[self.held_owners == self.training_set.intents.index(intent)]
             if len(own):
-                # Shrink towards the common quantile: few prompts give a poor one of their own.
+                # Shrink towards the common quantile: with few prompts, an intent's own is
+                # inaccurate.
                 cut = (len(own) * float(np.quantile(own, share)) + 20 * cut) / (len(own) + 20)
         return cut
 
@@ -248,15 +252,15 @@ class SemanticModel:
         own_limits: Mapping[str, DetectionLimits] | None = None,
         depth: int = 5,
     ) -> Prediction:
-        """What a message is about.
+        """Predict the intents of a message.
 
         Args:
             text: The message.
-            vector: What the embedder says of it; None without one, or if it failed.
+            vector: Its embedding; None without an embedder, or if it failed.
             limits: When the answer is withheld.
             pack_limits: Other limits for the intents of some packs, by intent.
-            own_limits: Limits that stand with single intents; their own prompts count for more.
-            depth: How many intents are named.
+            own_limits: Limits of individual intents, whose own prompts get more weight.
+            depth: Largest number of intents returned.
         """
         intents = np.flatnonzero(self._intents)
         if not len(intents):
@@ -272,7 +276,7 @@ class SemanticModel:
                 nearest="",
             )
         whole = self._row(text, vector)
-        # Columns are shared by many n-grams, so the row does not tell whose they are.
+        # Columns are shared by many n-grams, so the row does not tell which n-grams are in it.
         has_features = bool(whole[: self.dim].any() or self._prompt_grams.rows([text]).any())
         logits = whole @ self.linear.weights + self.linear.constants
         odds = softmax(logits[intents])
@@ -288,7 +292,7 @@ class SemanticModel:
         constant, by_odds, by_closeness = self.inside_curve
         evidence = constant + by_odds * float(log_odds(logits, self._intents))
         close, nearest = _FAR, None
-        # Comparing with all prompts of an intent is most of the work, and seldom makes up for this.
+        # Comparing with all prompts of an intent is most of the work, and rarely makes up for this.
         if logistic(evidence) >= _HOPELESS:
             close, nearest = self._closeness(best, whole)
         inside = logistic(evidence + by_closeness * close)
@@ -296,22 +300,23 @@ class SemanticModel:
         # The 1e-9 only prevents a division by zero.
         lead = math.log(max(first, 1e-9) / max(1 - first, 1e-9))
         confidence = inside * logistic(self.which_curve[0] + self.which_curve[1] * lead)
-        # Without a known word the score comes from the intents' sizes alone.
+        # Without a known word, the score comes only from the sizes of the intents.
         if not has_features:
             inside = confidence = 0.0
-        # Share out what the best intent leaves, so that the list sums to at most 1.
+        # Distribute the remaining probability, so that the list sums to at most 1.
         left = min(1.0, max(inside - confidence, 0.0) / max(1 - first, 1e-9))
         ranked = [(names[best], confidence)]
         ranked += [
             (names[intents[k]], min(float(odds[k]) * left, confidence)) for k in order[1:depth]
         ]
-        # 99 is a margin beyond all doubt, where there is no second intent.
+        # 99 is a margin beyond all doubt, used if there is no second intent.
         second = float(logits[intents[order[1]]]) if len(order) > 1 else -math.inf
         margin = min(float(logits[best]) - second, 99.0)
         is_unsupported = bool(
             UNSUPPORTED in names and logits[names.index(UNSUPPORTED)] > logits[best]
         )
-        # A threshold says all; without one, nothing is answered that is rather meant for others.
+        # A threshold alone decides; without one, a message that is more likely meant for others
+        # gets no intent.
         likely = limit.threshold is not None or inside >= _LIKELY
         return Prediction(
             ranked=tuple(ranked),
@@ -328,7 +333,7 @@ class SemanticModel:
     def nearest(
         self, text: str, vector: Floats | None, count: int = 3, intent: str = ""
     ) -> list[tuple[str, str, float]]:
-        """Prompts that are most alike: intent, prompt, similarity in [-1, 1]."""
+        """Return the most similar prompts: intent, prompt, similarity in [-1, 1]."""
         among = np.arange(len(self.training_set.texts))
         if intent:
             among = self._by_class[self.training_set.intents.index(intent)]
@@ -350,7 +355,7 @@ class SemanticModel:
         ]
 
     def recognised(self) -> dict[str, tuple[int, int]]:
-        """By intent: how many prompts a model fitted without them predicts right, and how many."""
+        """Return by intent how many held-out prompts are predicted right, and their number."""
         owners = np.asarray(self.training_set.owners, np.intp)[self.counted]
         right = self.held_owners == owners
         return {
@@ -360,7 +365,7 @@ class SemanticModel:
         }
 
     def neighbours(self) -> list[PromptNeighbours]:
-        """For each prompt the ones that are most like it, in its own intent and in another."""
+        """Return the most similar prompts to each prompt, in its own intent and in another."""
         names, texts, of = (
             self.training_set.intents,
             self.training_set.texts,
@@ -375,7 +380,7 @@ class SemanticModel:
             alike = rows_of_length_1[start : start + _AT_ONCE] @ rows_of_length_1.T
             here = owners[start : start + _AT_ONCE]
             rows = np.arange(len(here))
-            # No prompt is its own neighbour.
+            # A prompt is not its own neighbour.
             alike[rows, start + rows] = -1
             same = here[:, None] == owners
             same_intent, other_intent = np.where(same, alike, -1), np.where(same, -1, alike)
@@ -399,7 +404,7 @@ class SemanticModel:
         return neighbours
 
     def sweep(self, shares: Sequence[float]) -> list[tuple[float, float]]:
-        """For each share of false alarms the confidence that an answer would need."""
+        """Return the confidence required for an answer at each share of false alarms."""
         return [(share, self.cut(DetectionLimits(false_alarms=share))) for share in shares]
 
     def _row(self, text: str, vector: Floats | None) -> Floats:
@@ -409,20 +414,20 @@ class SemanticModel:
         return np.concatenate([vector, np.float32(self.share) * grams])
 
     def _likely_vector(self, grams: Floats) -> Floats:
-        """What the embedder would say, had it answered: what it said of prompts with such words."""
+        """Estimate the missing embedding of a message: that of prompts with similar words."""
         summed = np.zeros(self.dim, np.float32)
         for at in range(0, len(self.rows) if self.dim else 0, 1_000):
             part = self._rows(slice(at, at + 1_000))
-            # The eighth power lets the few prompts most like the message decide; chosen.
+            # The eighth power lets the few prompts most similar to the message decide (chosen).
             summed += (np.maximum(part[:, self.dim :] @ grams, 0) ** 8) @ part[:, : self.dim]
         return unit_rows(summed[None])[0]
 
     def _rows(self, which: slice | Indices) -> Floats:
-        """Prompts as they were learned, at length 1."""
+        """Return prompts as learned, at length 1."""
         return self.rows[which].astype(np.float32) * self.steps[which, None]
 
     def _closeness(self, best: int, whole: Floats) -> tuple[float, int | None]:
-        """As `log_closeness` in `fit`, for one message; and the place of the nearest prompt."""
+        """Return `log_closeness` as in `fit`, for one message, and the nearest prompt's index."""
         members, (vector_means, means) = self._by_class[best], self._means
         if not len(members):
             return float(log_closeness(np.zeros(2, np.float32))), None
@@ -432,7 +437,7 @@ class SemanticModel:
         at = int(near.argmax())
         parts = [float(means[best] @ whole) / length, max(float(near[at]), 0.0) / length]
         vector = whole[: self.dim]
-        # Of what the embedder cannot read, words alone tell.
+        # If the embedder cannot read a message, only its words count.
         if vector.any():
             near = (member_rows[:, : self.dim] @ vector) * steps * self.lengths[members]
             parts += [float(vector_means[best] @ vector), max(float(near.max()), 0.0)]

@@ -1,4 +1,4 @@
-"""Writing a fitted classifier to a file, and reading it again."""
+"""Write a fitted classifier to a file, and read it."""
 
 import io
 import json
@@ -13,12 +13,12 @@ from toolgate.intents.semantic.softmax import LinearModel
 
 __all__ = ["read_model", "write_model"]
 
-# Counts up when the parts of the file or what the fit does change; older ones are fitted anew.
+# Incremented when the parts of the file or the fit change; models of other versions are refitted.
 _FORMAT = "6"
 
 
 def write_model(model: SemanticModel) -> bytes:
-    """The model as a file."""
+    """Return the content of a model file."""
     training_set = model.training_set
     header = {
         "intents": training_set.intents,
@@ -49,10 +49,10 @@ def write_model(model: SemanticModel) -> bytes:
 
 
 def read_model(data: bytes) -> SemanticModel:
-    """The model that `write_model` wrote.
+    """Read the content of a model file.
 
     Raises:
-        ValueError: It is no such file, damaged, or of another version.
+        ValueError: The content is not a model, is damaged, or has another version.
     """
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as parts:

@@ -1,11 +1,11 @@
-"""Turns texts into vectors of words and character n-grams, robust against typing errors.
+"""Convert texts to vectors of words and character n-grams, robust against typing errors.
 
-A text's features are its words, its pairs of neighbouring words, and the runs of 2 to 5 characters
-within each word and the blanks around it. Each is weighted by how often the text has it and how
-rare it is among the prompts (TF-IDF with the logarithm of the count). The many thousand features
-are folded into `COLUMNS` numbers by adding each, with a sign, to two columns that its hash names
-(https://arxiv.org/abs/0902.2206): what two texts have in common is kept up to a small noise, and no
-list of features has to be stored, only how frequent each hash is.
+A text's features are its words, its pairs of neighbouring words, and the runs of 2 to 5
+characters within each word and the blanks around it. Each is weighted by its frequency in the
+text and its rarity among the prompts (TF-IDF with the logarithm of the count). The many thousand
+features are folded into `COLUMNS` numbers by adding each, with a sign, to two columns given by
+its hash (https://arxiv.org/abs/0902.2206): the similarity of two texts is preserved up to a
+little noise, and only the frequency of each hash has to be stored, not a list of features.
 """
 
 import re
@@ -28,22 +28,22 @@ __all__ = [
 ]
 
 COLUMNS = 1024
-"""Numbers of a text. With 2,048 nothing is better on clinc150, banking77 and hwu64."""
+"""Length of a text's vector. 2,048 gives no better results on clinc150, banking77 and hwu64."""
 
 _BUCKETS = 2**20
-"""Buckets of the rarity table, chosen: 4 MB as float32, few collisions among 10^5 features."""
+"""Buckets of the rarity table (chosen): 4 MB as float32, few collisions among 10^5 features."""
 
-# Chosen; bounds the memory for hashes.
+# Chosen; limits the memory for hashes.
 _BATCH = 512
-"""Texts that are looked at together."""
+"""Number of texts processed at once."""
 
 # Chosen; a message and its parts.
 _REMEMBERED = 64
-"""Texts whose features are remembered."""
+"""Number of texts whose features are cached."""
 
 # Chosen.
 _LONGEST = 4_000
-"""Characters of a text that are looked at."""
+"""Characters of a text that are read."""
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 
@@ -51,34 +51,34 @@ Floats = NDArray[np.float32]
 Hashes = NDArray[np.uint64]
 
 FeatureCounts: TypeAlias = tuple[Hashes, NDArray[np.int64], NDArray[np.intp]]
-"""The different features of some texts, the text they belong to, and how often it has them."""
+"""The distinct features of some texts, the index of the text of each, and its count there."""
 
 # Both constants are those of splitmix64: https://prng.di.unimi.it/splitmix64.c
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _MIX = np.uint64(0xBF58476D1CE4E5B9)
-# The code point of the blank.
+# The code point of a blank.
 _BLANK = 32
 
 
 def normalize_text(text: str) -> str:
-    """The text as it is looked at: lower case, words and signs parted by one blank."""
+    """Normalize a text: lower case, one blank between words and punctuation."""
     return " ".join(_TOKEN.findall(text[:_LONGEST].lower()))
 
 
 @dataclass(frozen=True, kw_only=True)
 class NgramVectorizer:
-    """How texts become rows, as learned from prompts."""
+    """Converts texts to rows, as learned from prompts."""
 
     rarity: Floats
-    """Shape (_BUCKETS,): the weight of a feature, 0 where no prompt has it."""
+    """Shape (_BUCKETS,): the weight of a feature, 0 if no prompt has it."""
 
     def rows(self, texts: Sequence[str]) -> Floats:
-        """Shape (texts, COLUMNS); of about length 1, or zeros where no feature is known."""
+        """Return shape (texts, COLUMNS); length about 1, or zeros if no feature is known."""
         parts = [_counted_once(texts[0])] if len(texts) == 1 else count_features(texts)
         return self.rows_of(parts, len(texts))
 
     def rows_of(self, parts: Sequence[FeatureCounts], n: int) -> Floats:
-        """The same of texts that were counted before; there are `n` of them."""
+        """Return the rows of `n` texts that were counted before."""
         result = np.zeros((n, COLUMNS), np.float32)
         for at, part in zip(range(0, n, _BATCH), parts, strict=True):
             size = min(_BATCH, n - at)
@@ -90,7 +90,7 @@ class NgramVectorizer:
     ) -> Floats:
         weights = self.rarity[_bucket(features)] * (1 + np.log(counts.astype(np.float32)))
         lengths = np.sqrt(np.bincount(owners, weights * weights, n))
-        # Each feature goes into two columns: with the root of a half in each, its length stays.
+        # Each feature goes into two columns; the factor sqrt(0.5) in each preserves its length.
         weights = weights / np.maximum(lengths, 1e-9)[owners] * np.float32(np.sqrt(0.5))
         result = np.zeros(n * COLUMNS, np.float64)
         # Two columns from disjoint bits of one hash: 10 bits of column and 1 of sign each.
@@ -103,28 +103,28 @@ class NgramVectorizer:
 
 
 def fit_vectorizer(texts: Sequence[str]) -> NgramVectorizer:
-    """What prompts say of how rare each feature is."""
+    """Learn from prompts how rare each feature is."""
     return vectorizer_from_counts(count_features(texts), len(texts))
 
 
 def vectorizer_from_counts(parts: Sequence[FeatureCounts], n: int) -> NgramVectorizer:
-    """The same of texts that were counted before; there are `n` of them."""
+    """Learn the rarity of features from `n` texts that were counted before."""
     buckets = [np.zeros(0, np.int64), *(_bucket(features) for features, _, _ in parts)]
     seen, counts = np.unique(np.concatenate(buckets), return_counts=True)
     rarity = np.zeros(_BUCKETS, np.float32)
-    # Smoothed inverse document frequency, as in scikit-learn: what every prompt has counts 1.
+    # Smoothed inverse document frequency, as in scikit-learn: a feature of every prompt counts 1.
     rarity[seen] = np.log((1 + n) / (1 + counts)) + 1
     return NgramVectorizer(rarity=rarity)
 
 
 def count_features(texts: Sequence[str]) -> list[FeatureCounts]:
-    """The features of texts, for those who need them more than once."""
+    """Return the features of texts, for callers that need them more than once."""
     return [_counted(texts[at : at + _BATCH]) for at in range(0, len(texts), _BATCH)]
 
 
 @lru_cache(maxsize=_REMEMBERED)
 def _counted_once(text: str) -> FeatureCounts:
-    """The features of a message, which every pack is asked about in turn."""
+    """Return the features of a message, cached since every pack needs them in turn."""
     return _counted([text])
 
 
@@ -134,7 +134,7 @@ def _bucket(features: Hashes) -> NDArray[np.int64]:
 
 
 def _counted(texts: Sequence[str]) -> FeatureCounts:
-    """The different features of each text, the text they belong to, and how often it has them."""
+    """Return the distinct features of texts, the index of the text of each, and its count there."""
     features, owners = _features([normalize_text(text) for text in texts])
     # Sorting makes equal features of a text adjacent, so that runs are counts.
     order = np.lexsort((features, owners))
@@ -146,8 +146,8 @@ def _counted(texts: Sequence[str]) -> FeatureCounts:
 
 
 def _features(texts: Sequence[str]) -> tuple[Hashes, NDArray[np.int64]]:
-    """A hash for each feature, as often as a text has it, and the place of that text."""
-    # One number for each character, so that runs of characters are runs of the array.
+    """Return a hash for each occurrence of a feature, and the index of its text."""
+    # One number per character, so that runs of characters are runs of the array.
     signs = np.frombuffer(f" {' '.join(texts)} ".encode("utf-32-le", "replace"), np.uint32)
     owner = np.repeat(np.arange(len(texts)), [len(text) + 1 for text in texts])
     owner = np.append(owner, len(texts) - 1)
@@ -161,11 +161,11 @@ def _features(texts: Sequence[str]) -> tuple[Hashes, NDArray[np.int64]]:
         if len(signs) < width:
             break
         run = _mixed(run[:-1] * _MIX + hashed[width - 1 :])
-        # Blanks only at the ends, and not only blanks: the run lies within one word.
+        # Blanks only at the ends, and not only blanks: the run is within one word.
         inner = before[width - 1 : len(signs)] - before[1 : len(signs) - width + 2]
         whole = inner == 0 if width > 2 else ~(blank[:-1] & blank[1:])
         parts.append((run + np.uint64(width))[whole])
-        # A blank belongs to the text after it, so ask a sign of the word.
+        # A blank belongs to the text after it, so use a character of the word.
         inside = np.where(blank[: len(run)], owner[1 : len(run) + 1], owner[: len(run)])
         owners.append(inside[whole])
     words, starts = _words(hashed, blank)
@@ -177,7 +177,7 @@ def _features(texts: Sequence[str]) -> tuple[Hashes, NDArray[np.int64]]:
 
 
 def _words(hashed: Hashes, blank: NDArray[np.bool_]) -> tuple[Hashes, NDArray[np.intp]]:
-    """A hash for each word, of its signs and their places in it, and where it starts."""
+    """Return a hash for each word, of its characters and their positions, and where it starts."""
     gaps = np.flatnonzero(blank)
     long = np.diff(gaps) > 1
     starts, ends = gaps[:-1][long] + 1, gaps[1:][long]
@@ -188,7 +188,7 @@ def _words(hashed: Hashes, blank: NDArray[np.bool_]) -> tuple[Hashes, NDArray[np
 
 
 def _mixed(hashes: Hashes) -> Hashes:
-    """The hashes with every bit depending on every other (the end of splitmix64)."""
+    """Mix hashes so that each bit depends on every other (the end of splitmix64)."""
     hashes = (hashes ^ (hashes >> np.uint64(30))) * _MIX
     hashes = (hashes ^ (hashes >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return hashes ^ (hashes >> np.uint64(31))

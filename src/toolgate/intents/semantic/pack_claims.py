@@ -1,9 +1,9 @@
-"""Which pack answers a message that several packs claim.
+"""Decide which pack answers a message that several packs claim.
 
-A confidence says how sure a pack is that a message is for it, among messages for nobody. It does
-not say which of two packs is meant. That is told by how near the message is to the prompts of
-each, and by the name of an intent in it, where only its own prompts have it: "list all relations
-that start from the table employees" asks for relations.
+A confidence tells how likely a message is for a pack rather than for none. It does not tell
+which of two packs is meant. That depends on the closeness of the message to the prompts of each,
+and on the name of an intent in the message, if only its own prompts use that name: "list all
+relations that start from the table employees" asks for relations.
 """
 
 import math
@@ -23,40 +23,40 @@ from toolgate.search import in_english
 __all__ = ["Claim", "compare_claims"]
 
 _NEAR: Final = 3.0
-"""What the logarithm of closeness counts against the log odds of the confidence; chosen."""
+"""Weight of the log closeness relative to the log odds of the confidence (chosen)."""
 
 _NAMED: Final = 2.0
-"""What the name of an intent in the message counts; chosen."""
+"""Bonus for the name of an intent in the message (chosen)."""
 
 _COMPARABLE: Final = 0.5
-"""What a lead counts as log odds: confidences of models that know nothing of each other differ by
-chance; chosen."""
+"""Factor that converts a lead in strength to log odds: confidences of independent models differ
+by chance (chosen)."""
 
 _USUAL: Final = 0.05
-"""Share of the prompts of another intent from which on a name in them tells nothing; chosen."""
+"""A name in this share of another intent's prompts or more tells nothing (chosen)."""
 
 _WORD: Final = re.compile(r"\w+")
 
 _SHORTEST_NAME: Final = 4
-"""Letters of a name that can be told from other words; chosen."""
+"""Smallest number of letters of a name that is distinct from other words (chosen)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """What a pack makes of a message."""
+    """The answer of a pack that claims a message."""
 
     detection: Detection
-    """With an intent."""
+    """The detection, with an intent."""
 
     closeness: float
-    """Logarithm of how near the message is to the prompts of that intent."""
+    """Log closeness of the message to the prompts of that intent."""
 
     prompts: tuple[str, ...]
     """The prompts of that intent."""
 
     @property
     def strength(self) -> float:
-        """How strong it is, names apart."""
+        """Strength of the claim, not counting names."""
         sure = min(max(self.detection.confidence, 1e-6), 1 - 1e-6)
         return math.log(sure / (1 - sure)) + _NEAR * self.closeness
 
@@ -66,12 +66,12 @@ class Claim:
         return _as_one_word(words_of(self.detection.intent))
 
     def uses(self, word: str) -> bool:
-        """Whether a word is usual in the prompts."""
+        """Whether a word is common in the prompts."""
         return _share(word, self.prompts) >= _USUAL
 
 
 def compare_claims(claims: Sequence[Claim], request: StageRequest) -> Detection:
-    """The answer with the strongest claim, or a question where two are nearly as strong."""
+    """Return the answer with the strongest claim, with a question if two are nearly as strong."""
     if len(claims) == 1:
         return claims[0].detection
     words = _words_in(request.text)
@@ -108,7 +108,7 @@ def compare_claims(claims: Sequence[Claim], request: StageRequest) -> Detection:
 
 
 def _words_in(text: str) -> frozenset[str]:
-    """The words of a message and of its English reading, and neighbours written as one."""
+    """Return the words and word pairs of a message and of its English translation."""
     reading = in_english(text)
     return frozenset((*_words(text), *_words(reading.text if reading is not None else "")))
 
@@ -121,10 +121,10 @@ def _words(text: str) -> Iterable[str]:
 
 @lru_cache(maxsize=256)
 def _share(word: str, prompts: tuple[str, ...]) -> float:
-    """Share of prompts that have a word."""
+    """Return the share of prompts that contain a word."""
     return sum(word in _words(prompt) for prompt in prompts) / max(len(prompts), 1)
 
 
 def _as_one_word(words: str) -> str:
-    """Words written together and in the singular, so that value lists are the intent VALUELISTS."""
+    """Join words in the singular, so that "value lists" matches the intent VALUELISTS."""
     return "".join(word.removesuffix("s") for word in words.lower().split())

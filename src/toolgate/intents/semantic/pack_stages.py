@@ -1,7 +1,7 @@
-"""The semantic stages of several packs, judged separately and then compared.
+"""The semantic stages of several packs, evaluated separately and then compared.
 
-What one pack has learned says nothing about the messages of another: a large pack would take those
-of a small one, and examples of what one does not answer would silence all others.
+What one pack has learned says nothing about the messages of another: a large pack would take the
+messages of a small one, and one pack's unsupported examples would silence all others.
 """
 
 from collections import OrderedDict
@@ -28,11 +28,11 @@ from toolgate.models.embedders import Embedder, Reads, TextKind, Vectors, embedd
 __all__ = ["PackStages"]
 
 _VECTORS = 4_096
-"""Vectors of messages in the cache, so that several packs ask for each one once; chosen."""
+"""Number of message vectors in the cache, so that several packs request each only once (chosen)."""
 
 
 class PackStages:
-    """Tells intents by the example prompts of their packs, one trained model for each pack.
+    """Detects intents by the example prompts of their packs, with one trained model per pack.
 
     ```python
     stages = PackStages(embedder=embedder, cache=folder)
@@ -42,10 +42,10 @@ class PackStages:
     """
 
     def __init__(self, *, embedder: Embedder | None = None, cache: Path | None = None) -> None:
-        """Know nothing yet.
+        """Start untrained.
 
         Args:
-            embedder: Gives vectors to prompts and messages; None: n-grams of characters alone.
+            embedder: Embeds prompts and messages; None: character n-grams alone are used.
             cache: Folder that caches fitted models.
         """
         self._embedder = embedder
@@ -60,12 +60,12 @@ class PackStages:
 
     @property
     def embedder(self) -> Embedder | None:
-        """What gives vectors; None: pieces of words alone count."""
+        """The embedder; None: character n-grams alone are used."""
         return self._embedder
 
     @property
     def ready(self) -> bool:
-        """Whether models were trained."""
+        """Whether the models are trained."""
         return bool(self._stages)
 
     def remembers(self, text: str) -> bool:
@@ -73,7 +73,7 @@ class PackStages:
         return self.ready and all(stage.remembers(text) for stage in self._stages.values())
 
     async def update(self, intent_set: IntentSet) -> None:
-        """Train on the prompts, or load the models trained on the same prompts before.
+        """Train on the prompts, or load the models previously trained on the same prompts.
 
         Until that is done, messages are classified by the previous models.
 
@@ -98,11 +98,11 @@ class PackStages:
                 own_limits=intent_set.own_limits,
             )
             stages[pack] = stage
-        # A set without any prompts is known too: it has nothing to tell.
+        # A set without any prompts is ready too: there is nothing to learn.
         self._stages = stages or {"": SemanticStage()}
 
     async def classify(self, request: StageRequest) -> Detection:
-        """Which intents a message has, and what to ask back if that is not clear."""
+        """Return the intents of a message, with a question if they are unclear."""
         stages = list(self._stages.values())
         if not stages:
             return await SemanticStage().classify(request)
@@ -117,7 +117,7 @@ class PackStages:
         return whole or max(detections, key=_nearness)
 
     async def explain(self, text: str, nearest: int = 3) -> Explanation | None:
-        """The full prediction of the pack that fits a message best; None before the training."""
+        """Return the full prediction of the pack that fits best; None before the training."""
         explanations = [
             explanation
             for stage in self._stages.values()
@@ -130,11 +130,11 @@ class PackStages:
         )
 
     async def _several(self, request: StageRequest, whole: Detection | None) -> Detection | None:
-        """Intents of several packs, if different parts of the message are clearly about them.
+        """Return intents of several packs, if different parts of a message are clearly theirs.
 
         Args:
             request: The message.
-            whole: What it means as a whole.
+            whole: The detection for the whole message.
         """
         parts = split_requests(request.text)
         if len(parts) < 2:
@@ -166,13 +166,13 @@ class PackStages:
         )
 
     async def _prepare(self, text: str) -> None:
-        """Have the vectors of a message and its parts ready for all packs at once."""
+        """Cache the vectors of a message and its parts for all packs at once."""
         if self._shared is not None:
             await self._shared.prepare([text, *split_requests(text)])
 
 
 class _CachingEmbedder:
-    """An embedder that keeps the vectors of short lists of texts, which several packs ask for."""
+    """An embedder that caches the vectors of short lists of texts, which several packs request."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
@@ -180,21 +180,21 @@ class _CachingEmbedder:
 
     @property
     def identity(self) -> str:
-        """That of the embedder."""
+        """Identity of the embedder."""
         return self._embedder.identity
 
     @property
     def dim(self) -> int:
-        """That of the embedder."""
+        """Length of the embedder's vectors."""
         return self._embedder.dim
 
     @property
     def reads(self) -> Reads:
-        """What the embedder reads."""
+        """What the embedder can read."""
         return self._embedder.reads
 
     async def prepare(self, texts: Sequence[str]) -> None:
-        """Get vectors now that will be asked for; a failure is told to who asks then."""
+        """Embed texts in advance; a failure is reported to the later caller of `embed`."""
         wanted = dict.fromkeys(readable(self._embedder, texts))
         missing = [text for text in wanted if text not in self._vectors]
         if not missing:
@@ -209,7 +209,7 @@ class _CachingEmbedder:
             self._vectors.popitem(last=False)
 
     async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
-        """The vectors, from the cache if all are there."""
+        """Return the vectors, from the cache if all are there."""
         if kind == "query" and texts and all(text in self._vectors for text in texts):
             return np.stack([self._vectors[text] for text in texts])
         return await embedded(self._embedder, texts, kind)
@@ -218,7 +218,7 @@ class _CachingEmbedder:
 async def _claims(
     stages: Sequence[SemanticStage], detections: Sequence[Detection], request: StageRequest
 ) -> list[Claim]:
-    """The answers of the packs that claim a message."""
+    """Return the claims of the packs that answer a message."""
     return [
         Claim(
             detection=detection,

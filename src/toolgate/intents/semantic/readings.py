@@ -1,4 +1,4 @@
-"""Has messages of other languages read by models that know English only."""
+"""Translate messages of other languages for models that know only English."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ __all__ = ["message_vectors", "readable"]
 
 
 def readable(embedder: Embedder, texts: Sequence[str]) -> list[str]:
-    """The texts as an embedder can read them: word by word in English, if it knows nothing else."""
+    """Return the texts in a form the embedder can read: word by word in English if needed."""
     if embedder.reads != "english":
         return list(texts)
     readings = [in_english(text) for text in texts]
@@ -20,10 +20,10 @@ def readable(embedder: Embedder, texts: Sequence[str]) -> list[str]:
 
 
 async def message_vectors(embedder: Embedder, texts: Sequence[str]) -> Vectors:
-    """Vectors of messages, and of prompts, which are compared with them.
+    """Return vectors of messages, and of prompts, which are compared with them.
 
     Raises:
-        EmbedderError: As `Embedder.embed`.
-        ValueError: They are not what was promised.
+        EmbedderError: As for `Embedder.embed`.
+        ValueError: The vectors do not have the promised shape.
     """
     return await embedded(embedder, readable(embedder, texts), "query")

@@ -34,21 +34,21 @@ def closeness(
     predicted: Indices,
     count: int,
 ) -> Floats:
-    """How near each query is to the mean of a class and to its nearest prompt; shape (queries, 2).
+    """Return the closeness of queries to a class's mean and nearest prompt; shape (queries, 2).
 
     Args:
         base: Rows of prompts, of length 1.
         owners: Their classes.
         folds: Their folds.
         queries: Rows of length 1 at most.
-        query_folds: The prompts of this fold are left out for a query; -1: none are.
+        query_folds: For each query, the fold whose prompts are left out; -1: none.
         predicted: The class that each query is compared with.
         count: Number of classes.
     """
     sums = class_sums(base, owners, count)[predicted]
     for fold in range(int(folds.max(initial=-1)) + 1):
         out, asked = folds == fold, query_folds == fold
-        # A prompt must not be compared with itself, so its own fold is taken out of the sum.
+        # A prompt must not be compared with itself, so its own fold is subtracted from the sum.
         sums[asked] -= class_sums(base[out], owners[out], count)[predicted[asked]]
     lengths = np.linalg.norm(sums, axis=1) * np.maximum(np.linalg.norm(queries, axis=1), 1e-9)
     mean = (sums * queries).sum(axis=1) / np.maximum(lengths, 1e-9)
@@ -63,16 +63,16 @@ def closeness(
 
 
 def log_closeness(near: Floats) -> Floats:
-    """The logarithm of closeness to the mean x closeness to the nearest prompt, per message.
+    """Return the log of closeness to the mean x closeness to the nearest prompt, per message.
 
-    `near` has columns for one or two spaces; two give their geometric means.
+    `near` has columns for one or two spaces; two are combined by their geometric mean.
     """
-    # The floor of 0.01 keeps one distant factor from deciding alone; chosen.
+    # The floor of 0.01 keeps one distant factor from deciding alone (chosen).
     return (np.log(np.maximum(near, 0.01)).sum(axis=-1) * (2 / near.shape[-1])).astype(np.float32)
 
 
 def log_odds(logits: Floats, inside: NDArray[np.bool_]) -> Floats:
-    """Logarithm of the odds that one of the classes `inside` is right and none of the others."""
+    """Return the log odds that one of the classes `inside` is right and none of the others."""
     return (_log_sum(logits[..., inside]) - _log_sum(logits[..., ~inside])).astype(np.float32)
 
 
@@ -91,18 +91,18 @@ def fit_logistic_curve(
     start: Sequence[float],
     pull: float,
 ) -> tuple[float, ...]:
-    """Logistic curve through values that were right or wrong, by Newton's method.
+    """Fit a logistic curve to values that were right or wrong, by Newton's method.
 
     Args:
         values: Shape (n, features); higher is better.
         right: Which of them were right.
-        weights: What each counts.
-        start: Constant and weights of the features that few values leave as they are.
-        pull: How many values hold against that.
+        weights: Weight of each value.
+        start: Initial constant and feature weights, which a few values hardly change.
+        pull: Number of values that balance the pull towards `start`.
 
     Returns:
-        The constant and the weights of the features, which are 0 at least: a higher value must not
-        mean less confidence.
+        The constant and the weights of the features, which are at least 0: a higher value must
+        not mean less confidence.
     """
     x = np.concatenate([np.ones((len(values), 1)), values.astype(np.float64)], axis=1)
     y, w = right.astype(np.float64), weights
@@ -121,12 +121,12 @@ def fit_logistic_curve(
 
 
 def logistic(value: float) -> float:
-    """`_logistic` for one number."""
+    """Return `_logistic` of one number."""
     return 1 / (1 + math.exp(-min(max(value, -500.0), 500.0)))
 
 
 def logistic_curve(curve: Sequence[float], values: NDArray[np.floating]) -> NDArray[np.float64]:
-    """What a curve of `fit_logistic_curve` makes of values, shape (n, features)."""
+    """Apply a curve of `fit_logistic_curve` to values of shape (n, features)."""
     return _logistic(curve[0] + values.astype(np.float64) @ np.asarray(curve[1:]))
 
 
@@ -135,19 +135,19 @@ def _logistic(value: NDArray[np.floating]) -> NDArray[np.float64]:
 
 
 def quantize_rows(rows: Floats) -> tuple[NDArray[np.int8], Floats]:
-    """Rows in whole numbers, and what each of them has to be multiplied by."""
+    """Quantize rows to integers; return them with the factor of each row."""
     # 127 is the largest int8; the 1e-9 is for rows of zeros.
     steps = np.maximum(np.abs(rows).max(axis=1, initial=0.0) / 127, 1e-9).astype(np.float32)
     return np.rint(rows / steps[:, None]).astype(np.int8), steps
 
 
 def unit_rows(rows: Floats) -> Floats:
-    """Rows scaled to length 1; rows of zeros stay."""
+    """Scale rows to length 1; rows of zeros are unchanged."""
     return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
 
 
 def class_sums(rows: Floats, owners: Indices, count: int) -> Floats:
-    """Of each class the sum of its rows."""
+    """Return the sum of the rows of each class."""
     sums = np.zeros((count, rows.shape[1]), np.float32)
     if len(rows):
         order = np.argsort(owners, kind="stable")

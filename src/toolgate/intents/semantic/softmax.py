@@ -1,11 +1,11 @@
-"""Softmax regression: rows of numbers to probabilities of classes, with numpy alone.
+"""Softmax regression: rows of numbers to probabilities of classes, with only numpy.
 
 Minimises `strength * sum of -log p(class of the row) + |weights|^2 / 2`, the loss of
-https://scikit-learn.org/stable/modules/linear_model.html#multinomial-case with C = `strength`, by
-L-BFGS (Nocedal and Wright, Numerical Optimization, algorithm 7.4). What L-BFGS takes for the
-curvature where it knows nothing is the exact curvature at the start, where all classes are equally
-likely: it is the same for every class, so that one matrix of columns x columns serves them all, and
-some ten steps do what takes fifty with a plain multiple of the identity.
+https://scikit-learn.org/stable/modules/linear_model.html#multinomial-case with C = `strength`,
+by L-BFGS (Nocedal and Wright, Numerical Optimization, algorithm 7.4). The initial curvature of
+L-BFGS is the exact curvature at the start, where all classes are equally likely: it is the same
+for every class, so one matrix of columns x columns is enough for all, and about ten steps do
+what takes fifty with a multiple of the identity.
 """
 
 from collections import deque
@@ -21,7 +21,7 @@ Floats = NDArray[np.float32]
 
 # Chosen; between 3 and 20 are usual (Nocedal and Wright, section 7.2).
 _MEMORY = 8
-"""Steps that L-BFGS remembers."""
+"""Number of steps that L-BFGS remembers."""
 
 _FREE = 1e-3
 """Pull on the constants, which the loss leaves free; keeps the curvature invertible."""
@@ -38,13 +38,13 @@ class LinearModel:
     """Shape (classes,)."""
 
     def logits(self, rows: Floats) -> Floats:
-        """Shape (rows, classes); `softmax` makes probabilities of them."""
+        """Return shape (rows, classes); `softmax` converts them to probabilities."""
         return rows @ self.weights + self.constants
 
 
 def softmax(logits: Floats) -> Floats:
-    """Probabilities along the last axis."""
-    # Subtracting the maximum keeps exp from overflowing and changes no probability.
+    """Return probabilities along the last axis."""
+    # Subtracting the maximum prevents overflow in exp and changes no probability.
     shifted = np.exp(logits - logits.max(axis=-1, keepdims=True))
     return shifted / shifted.sum(axis=-1, keepdims=True)
 
@@ -59,17 +59,17 @@ def fit_softmax(
     steps: int = 25,
     tolerance: float = 1e-4,
 ) -> LinearModel:
-    """The model that fits rows of known class best.
+    """Fit a model to rows with known classes.
 
     Args:
         rows: Shape (n, columns).
         classes: The class of each row, below `count`.
-        count: Number of classes, also of those without a row.
-        strength: How much the rows count against small weights; the C of other libraries.
-        hint: What `inverse_curvature` says of these rows, or of rows much like them; it decides how
-            fast the model is found, not which.
-        steps: Steps at most.
-        tolerance: Done when the slope has fallen to this share of the first.
+        count: Number of classes, including those without rows.
+        strength: Weight of the rows relative to small weights; C in other libraries.
+        hint: `inverse_curvature` of these rows, or of similar rows; it determines how fast the
+            model is found, not which.
+        steps: Largest number of steps.
+        tolerance: Stops when the slope has fallen to this share of the initial one.
     """
     n, columns = rows.shape
     if not n or not count:
@@ -99,7 +99,7 @@ def fit_softmax(
 
 
 def inverse_curvature(rows: Floats, count: int, *, strength: float) -> Floats:
-    """Inverse of the curvature at the start, the same for every class; see `fit_softmax`."""
+    """Return the inverse curvature at the start, equal for every class; see `fit_softmax`."""
     wide, pull = _with_constant(rows)
     curvature = np.float32(strength / max(count, 2)) * (wide.T @ wide)
     curvature[np.diag_indices(len(pull))] += pull[:, 0]
@@ -107,7 +107,7 @@ def inverse_curvature(rows: Floats, count: int, *, strength: float) -> Floats:
 
 
 def _with_constant(rows: Floats) -> tuple[Floats, Floats]:
-    """The rows with a column of ones, and the penalty on the weights of each column."""
+    """Return the rows with a column of ones, and the penalty on the weights of each column."""
     wide = np.concatenate([rows, np.ones((len(rows), 1), np.float32)], axis=1)
     pull = np.ones((wide.shape[1], 1), np.float32)
     pull[-1] = _FREE

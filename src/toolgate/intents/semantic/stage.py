@@ -1,4 +1,4 @@
-"""The semantic stage: classifies messages by a model trained on example prompts."""
+"""The semantic stage: classifies messages with a model trained on example prompts."""
 
 import contextlib
 import logging
@@ -38,15 +38,16 @@ __all__ = ["CLEAR", "Explanation", "SemanticStage", "confidence_of_part", "train
 log = logging.getLogger(__name__)
 
 _REMEMBERED = 4_096
-"""Predictions in the cache; chosen."""
+"""Number of predictions in the cache (chosen)."""
 
 # Chosen.
 _KEPT = 24
-"""Fitted models that stay in the folder, the newest; one of 15,000 prompts takes 40 MB."""
+"""Number of fitted models that stay in the folder, newest first; one of 15,000 prompts takes 40
+MB."""
 
-# Two to one; chosen.
+# Two to one (chosen).
 CLEAR = 2 / 3
-"""Below this probability that the first and not the second is right, the person is asked."""
+"""If the probability that the first and not the second is right is lower, the user is asked."""
 
 # Chosen.
 _CONTINUED = 0.7
@@ -57,26 +58,26 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True, kw_only=True)
 class Explanation:
-    """How a prediction came about."""
+    """How a prediction was made."""
 
     ranked: tuple[tuple[str, float], ...]
     """Every intent with its probability, best first."""
 
     cut: float
-    """The confidence that was needed."""
+    """The confidence required."""
 
     sure: float
     """Probability that the first and not the second is right, if one of them is."""
 
     nearest: tuple[tuple[str, str, float], ...]
-    """Prompts most alike: intent, prompt, similarity in [-1, 1]."""
+    """The most similar prompts: intent, prompt, similarity in [-1, 1]."""
 
     embedder: str
     """Identity of the embedder; empty without one."""
 
 
 class SemanticStage:
-    """Tells intents by their example prompts.
+    """Detects intents by their example prompts.
 
     ```python
     stage = SemanticStage(embedder=embedder, cache=folder)
@@ -86,10 +87,10 @@ class SemanticStage:
     """
 
     def __init__(self, *, embedder: Embedder | None = None, cache: Path | None = None) -> None:
-        """Make a stage that knows nothing yet.
+        """Start untrained.
 
         Args:
-            embedder: Gives vectors to prompts and messages; None: n-grams of characters alone.
+            embedder: Embeds prompts and messages; None: character n-grams alone are used.
             cache: Folder that caches fitted models.
         """
         self._embedder = embedder
@@ -114,7 +115,7 @@ class SemanticStage:
 
     @property
     def ready(self) -> bool:
-        """Whether a model was trained."""
+        """Whether a model is trained."""
         return self._model is not None
 
     @property
@@ -124,7 +125,7 @@ class SemanticStage:
 
     @property
     def embedder(self) -> Embedder | None:
-        """What gives vectors; None: pieces of words alone count."""
+        """The embedder; None: character n-grams alone are used."""
         return self._embedder
 
     @property
@@ -137,7 +138,7 @@ class SemanticStage:
         return normalize_text(text) in self._remembered
 
     def start_from(self, stage: "SemanticStage") -> None:
-        """Use the model of another stage until this one has its own, and keep it if it fits."""
+        """Use another stage's model until this one has its own, or permanently if it fits."""
         self._model, self._digest = stage._model, stage._digest  # noqa: SLF001 - the same class
 
     async def update(
@@ -149,17 +150,17 @@ class SemanticStage:
         pack_limits: Mapping[str, DetectionLimits] | None = None,
         own_limits: Mapping[str, DetectionLimits] | None = None,
     ) -> None:
-        """Train on the prompts, or load the model trained on the same prompts before.
+        """Train on the prompts, or load the model previously trained on the same prompts.
 
-        Until that is done, messages are classified by the previous model; it takes seconds for
-        thousands of prompts, in a thread. Limits alone change nothing that was learned.
+        Until that is done, messages are classified by the previous model; training takes seconds
+        for thousands of prompts, in a thread. Changed limits alone need no training.
 
         Args:
-            intents: Intents without prompts are passed over.
-            unsupported: Messages that are known and not answered.
+            intents: Intents without prompts are ignored.
+            unsupported: Known messages that are not answered.
             limits: When an answer is withheld.
-            pack_limits: Other limits for the intents of some packs, by name.
-            own_limits: Limits that stand with single intents, by name.
+            pack_limits: Other limits for the intents of some packs, by intent.
+            own_limits: Limits of individual intents, by name.
 
         Raises:
             EmbedderError: The embedder failed, and nothing was learned.
@@ -192,11 +193,11 @@ class SemanticStage:
                 intent.name: tuple(text for texts in intent.prompts.values() for text in texts)
                 for intent in intents
             }
-            # Cached predictions belong to the model before.
+            # Cached predictions belong to the previous model.
             self._remembered.clear()
 
     async def classify(self, request: StageRequest) -> Detection:
-        """Which intents a message has, and what to ask back if that is not clear."""
+        """Return the intents of a message, with a question if they are unclear."""
         if self._model is None:
             return _nothing("The example prompts are not learned yet.")
         if not self._names:
@@ -206,7 +207,7 @@ class SemanticStage:
         if normalize_text(text) in self._unsupported:
             return _nothing("This very message is known as one that is not answered.")
         pieces = split_requests(text)
-        # The message and its parts together, so that the embedder is asked once.
+        # The message and its parts together, so that the embedder is called once.
         self._requests += 1
         self._hits += self.remembers(text)
         whole, *part_predictions = await self._predictions(
@@ -253,20 +254,20 @@ class SemanticStage:
         )
 
     def prompts_of(self, intent: str) -> tuple[str, ...]:
-        """The example prompts of an intent; none of one that has none."""
+        """Return the example prompts of an intent; empty if it has none."""
         return self._prompts.get(intent, ())
 
     async def closeness(self, text: str) -> float:
-        """Logarithm of how near a message is to the prompts of the best intent.
+        """Return the log closeness of a message to the prompts of the best intent.
 
         Raises:
-            AssertionError: Nothing was learned yet.
+            AssertionError: No model is trained yet.
         """
         (prediction,) = await self._predictions([text])
         return prediction.closeness
 
     async def explain(self, text: str, nearest: int = 3) -> Explanation | None:
-        """The full prediction for a message; None before the first training."""
+        """Return the full prediction for a message; None before the first training."""
         model = self._model
         if model is None:
             return None
@@ -282,7 +283,7 @@ class SemanticStage:
         )
 
     def _continued(self, request: StageRequest, whole: Prediction) -> Detection | None:
-        """The intent before, for a message that says "the same again" and little else."""
+        """Return the previous intent, for a message that says "the same again" and little else."""
         last = request.previous[-1] if request.previous else NONE
         if last == NONE or not repeats_previous(request.text):
             return None
@@ -299,7 +300,7 @@ class SemanticStage:
         )
 
     def _several(self, whole: Prediction, pieces: Sequence[Prediction]) -> Detection | None:
-        """Two or more intents, if different pieces of the message are clearly about them."""
+        """Return two or more intents, if different parts of the message are clearly about them."""
         best: dict[str, float] = {}
         needed = confidence_of_part(whole.confidence)
         for piece in pieces:
@@ -323,7 +324,7 @@ class SemanticStage:
         )
 
     async def _predictions(self, texts: Sequence[str]) -> list[Prediction]:
-        """The prediction for each text, from the cache where possible."""
+        """Return the prediction for each text, from the cache if possible."""
         model = self._model
         assert model is not None
         keys = [normalize_text(text) for text in texts]
@@ -336,13 +337,13 @@ class SemanticStage:
             for index, vector in zip(new, vectors, strict=True):
                 prediction = self._predict(model, texts[index], vector)
                 predictions[keys[index]] = prediction
-                # A prediction without the embedder, which failed, must not outlive the failure.
+                # A prediction made while the embedder failed must not outlive the failure.
                 if vector is not None or self._embedder is None:
                     self._keep(model, keys[index], prediction)
         return [predictions[key] for key in keys]
 
     def _keep(self, model: SemanticModel, key: str, value: Prediction) -> None:
-        # A prediction of a model that was replaced meanwhile must not get into the new cache.
+        # A prediction of a model that was since replaced must not get into the new cache.
         if model is self._model:
             self._remembered[key] = value
             while len(self._remembered) > _REMEMBERED:
@@ -388,7 +389,7 @@ class SemanticStage:
             texts=texts[end:], lines=[line for _, line in others], vectors=vectors[end:]
         )
         log.info("learning prompts", extra={"prompts": n, "intents": len(names)})
-        # A cancelled fit may run on to its end: it changes nothing, and its result is dropped.
+        # A cancelled fit may run to its end: it changes nothing, and its result is dropped.
         model = await to_thread.run_sync(
             fit, training_set, vectors[:n], vectors[n:end], background, abandon_on_cancel=True
         )
@@ -405,15 +406,15 @@ class SemanticStage:
 
 
 def confidence_of_part(whole: float) -> float:
-    """The confidence that makes a part of a message a request of its own; chosen.
+    """Return the confidence that makes a part of a message a request of its own (chosen).
 
-    Of a message that is clear as one request, a part has to be nearly as clear.
+    If the message is clear as one request, a part must be nearly as clear.
     """
     return max(0.5, whole - 0.2)
 
 
 def training_set_of(intents: Iterable[Intent], unsupported: Iterable[str] = ()) -> TrainingSet:
-    """The prompts of intents, each once; one that stands with several belongs to the first."""
+    """Return the prompts of intents, each once; one of several intents belongs to the first."""
     named = sorted(
         (intent for intent in intents if any(intent.prompts.values())),
         key=lambda intent: (intent.order, intent.name),
@@ -470,12 +471,12 @@ def _read(path: Path, training_set: TrainingSet) -> SemanticModel | None:
     except ValueError as error:
         log.warning("cached model unusable", extra={"file": path.name, "reason": str(error)})
         return None
-    # The prompts decide and not the name of the file: a digest may collide.
+    # The prompts decide, not the name of the file: digests may collide.
     return model if model.training_set == training_set else None
 
 
 def _write(path: Path, model: SemanticModel) -> None:
-    """Write the file whole or not at all; without it the next start only takes longer."""
+    """Write the file atomically; if that fails, the next start only takes longer."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         # In the same folder, since a rename is atomic only within one file system.

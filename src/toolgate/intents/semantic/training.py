@@ -1,19 +1,20 @@
-"""Fits the semantic classifier: example prompts in, a model of intents with confidences out.
+"""Fit the semantic classifier: example prompts in, a model of intents with confidences out.
 
-* **Which intent.** Softmax regression on the embedder's vector and the folded n-grams side by side.
-  The n-grams weigh more the more prompts an intent has; without an embedder they stand alone. The
-  name of an intent counts as one more prompt.
-* **For this pack at all?** The regression has one more class: messages from everyday life
-  (`background`). How much likelier the intents are together than that class, and how near the
-  message lies to the prompts of the best one, make the probability that the pack is meant.
-* **How sure.** That probability, times the one that the best intent is right if any is. Both are
-  logistic curves, fitted on prompts and background messages by models that did not know them.
-* **When to say no.** The cut is the quantile of the prompts' held-out confidences that turns away
-  as many good messages as `false_alarms` allows; and no message is answered that is more likely
-  meant for somebody else.
+* **Which intent.** Softmax regression on the embedder's vector and the folded n-grams side by
+  side. The more prompts an intent has, the more weight the n-grams get; without an embedder
+  they are used alone. The name of an intent counts as one more prompt.
+* **Is it for this pack at all?** The regression has one more class: everyday messages
+  (`background`). How much more likely the intents are together than that class, and how close
+  the message is to the prompts of the best one, give the probability that the pack is meant.
+* **How sure.** That probability, times the probability that the best intent is right if any is.
+  Both are logistic curves, fitted on prompts and background messages by models that were
+  trained without them.
+* **When to reject.** The cut is the quantile of the prompts' held-out confidences that rejects
+  as many supported messages as `false_alarms` allows; and no message is answered that is more
+  likely meant for something else.
 
-What prompts score when their own intent is taken away tells of messages of the same domain that no
-intent knows; each counts as `FOREIGN` of a message.
+The scores of prompts without their own intent represent messages of the same domain that no
+intent covers; each counts as `FOREIGN` of a message.
 """
 
 import math
@@ -47,49 +48,48 @@ from toolgate.intents.semantic.softmax import LinearModel, fit_softmax, inverse_
 __all__ = ["FOREIGN", "fit", "words_of"]
 
 FOREIGN = 0.025
-"""How many messages of the domain that no intent knows are expected for each good one."""
+"""Expected number of messages of the domain that no intent covers, per supported message."""
 
 _OUTSIDE = 2.0
-"""How many messages about something else are expected for each good one, of a pack with up to eight
-intents. The more intents a pack has, the more of what people write is meant for it; chosen."""
+"""Expected number of messages about something else per supported message, for a pack with up to
+eight intents. The more intents a pack has, the more messages are meant for it (chosen)."""
 
 _OUTSIDE_LEAST = 0.5
-"""How many of them are expected at least."""
+"""Smallest expected number of them."""
 
 _INSIDE_START = (0.8, 0.7, 0.5)
-"""The curve of "for this pack at all" before anything is known: of log odds and log closeness."""
+"""The initial curve of "for this pack at all": of log odds and log closeness."""
 
 _WHICH_START = (0.0, 1.0)
-"""The curve of "the best intent is right, if any is" before anything is known."""
+"""The initial curve of "the best intent is right, if any is"."""
 
 _DOUBT_START = (0.0, 0.5)
-"""The curve of "the first and not the second" before anything is known."""
+"""The initial curve of "the first and not the second"."""
 
 _STEPS = 25
-"""Steps of the fit to all prompts at most."""
+"""Largest number of steps of the fit to all prompts."""
 
 _FEW_STEPS = 16
-"""The same where intents have few prompts: what comes later is about these and not about messages.
-"""
+"""The same if intents have few prompts: later steps fit these prompts rather than messages."""
 
 _ENOUGH = 20
-"""Prompts an intent from which on a part of them tells much the same as all."""
+"""Prompts per intent from which a part of them tells about as much as all."""
 
 _FOLD_STEPS = 11
-"""Steps of a fit to a part of them, of which only scores are wanted."""
+"""Steps of a fit to a part of the prompts, which is used only for scores."""
 
 _FOLDS = ((100, 5), (1_000, 8), (math.inf, 4))
-"""Up to how many prompts, how many parts of them are left out in turn."""
+"""Largest number of prompts, and the number of folds up to it."""
 
 _HINTS = 2_000
-"""Rows that show the curvature at most; more make it no better a guess."""
+"""Largest number of rows to estimate the curvature; more do not improve the estimate."""
 
 _SAME = 0.7
-"""Likeness to a prompt from which on a background message is a request for the pack; chosen."""
+"""A background message this similar to a prompt, or more, is a request for the pack (chosen)."""
 
 
 def words_of(name: str) -> str:
-    """The words of an intent's name."""
+    """Return the words of an intent's name."""
     return " ".join(name.replace("_", " ").replace("-", " ").lower().split())
 
 
@@ -101,7 +101,7 @@ def fit(
     Args:
         training_set: The prompts.
         vectors: The embedder's vectors of the texts, shape (texts, dim); dim 0 without an embedder.
-        name_vectors: Those of `words_of` each intent.
+        name_vectors: The vectors of `words_of` each intent.
         background: Messages about something else.
     """
     owners = np.asarray(training_set.owners, np.intp)
@@ -122,7 +122,8 @@ def fit(
     outside, outside_folds = rows[n:][other], np.asarray(background.lines)[other] % fold_count
     problem = _problem(prompts, outside, name_rows, owners, strength)
 
-    # A held-out prompt has words that no other has; as a message it would not know them either.
+    # Words that only a held-out prompt has are removed: a new message would not have known words
+    # like these.
     once = grams.rarity >= grams.rarity.max(initial=0.0) - 1e-6
     shared = NgramVectorizer(rarity=np.where(once, 0, grams.rarity).astype(np.float32))
     held_out = _rows(np.concatenate([vectors, background.vectors]), share, shared, features)
@@ -142,7 +143,7 @@ def fit(
     byte_rows, steps = quantize_rows(unit_rows(prompts))
     return SemanticModel(
         training_set=training_set,
-        # Rounded as the file stores it, so that a cached model gives the same answers.
+        # Rounded as in the file, so that a cached model gives the same answers.
         grams=NgramVectorizer(rarity=grams.rarity.astype(np.float16).astype(np.float32)),
         share=share,
         linear=linear,
@@ -161,7 +162,7 @@ def fit(
 def _rows(
     vectors: Floats, share: float, grams: NgramVectorizer, features: Sequence[FeatureCounts]
 ) -> Floats:
-    """Vectors and n-grams of counted texts side by side."""
+    """Return vectors and n-grams of counted texts side by side."""
     return np.concatenate(
         [vectors, np.float32(share) * grams.rows_of(features, len(vectors))], axis=1
     )
@@ -170,10 +171,10 @@ def _rows(
 def _without_requests(
     prompts: Floats, folds: Indices, outside: Floats, lines: Sequence[int]
 ) -> NDArray[np.bool_]:
-    """Which background messages are about something else than the prompts.
+    """Return which background messages are about something else than the prompts.
 
-    A pack about timers would be told that "set a timer" is nothing to it. A line goes as a whole if
-    a third of its messages are as like a prompt as prompts are like each other.
+    A pack about timers would otherwise learn that "set a timer" is not for it. A whole line is
+    removed if a third of its messages are as similar to a prompt as prompts are to each other.
     """
     if not len(prompts) or not len(outside):
         return np.ones(len(outside), np.bool_)
@@ -202,19 +203,19 @@ class _Problem:
 
     rows: Floats
     classes: Indices
-    """The class of each row; the last one is the background's."""
+    """The class of each row; the last class is the background."""
     count: int
     """Number of classes."""
     size: int
     """Number of prompts and background messages."""
     strength: float
     basis: Floats | None
-    """Columns that span the rows, where `rows` are written in these; None: as they are."""
+    """Columns that span the rows, if `rows` are expressed in them; None: original columns."""
     hint: Floats
-    """What `inverse_curvature` says of the rows."""
+    """The `inverse_curvature` of the rows."""
 
     def learn(self, which: Indices, steps: int) -> LinearModel:
-        """The fit to some of the messages, and to all names."""
+        """Fit a model to some of the messages, and to all names."""
         chosen = np.concatenate([which, np.arange(self.size, len(self.rows))])
         return fit_softmax(
             self.rows[chosen],
@@ -232,8 +233,8 @@ def _problem(
     rows = np.concatenate([prompts, outside, names])
     count = len(names) + 1
     classes = np.concatenate([owners, np.full(len(outside), count - 1), np.arange(len(names))])
-    # The weights lie in the span of the rows; of few rows that is a small space, and a fit in it
-    # gives the same model sooner.
+    # The weights are in the span of the rows; for few rows that is a small space, in which a fit
+    # gives the same model faster.
     basis = np.linalg.qr(rows.T)[0] if len(rows) < rows.shape[1] else None
     rows = rows if basis is None else rows @ basis
     sample = rows[:: -(-len(rows) // _HINTS) or 1]
@@ -251,7 +252,7 @@ def _problem(
 def _cross_validate(
     problem: _Problem, held_out: Floats, folds: Indices
 ) -> tuple[Floats, list[LinearModel]]:
-    """Logits of each message by a model fitted without its fold, and these models."""
+    """Return logits of each message by a model fitted without its fold, and these models."""
     queries = held_out if problem.basis is None else held_out @ problem.basis
     logits = np.zeros((len(held_out), problem.count), np.float32)
     partial: list[LinearModel] = []
@@ -264,20 +265,20 @@ def _cross_validate(
 
 @dataclass(frozen=True, kw_only=True)
 class _Curves:
-    """What held-out messages say of how sure answers are."""
+    """Curves of confidence, fitted to held-out messages."""
 
     inside: tuple[float, ...]
     which: tuple[float, ...]
     doubt: tuple[float, ...]
     confidences: Floats
-    """Of each prompt that is not of `UNSUPPORTED`."""
+    """Confidence for each prompt except those of `UNSUPPORTED`."""
     predicted: Indices
-    """What each of these was taken for."""
+    """The predicted class of each of these."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Judge:
-    """Fits the curves of confidence on messages that were judged without being known."""
+    """Fits the curves of confidence to held-out messages."""
 
     training_set: TrainingSet
     prompts: Floats
@@ -286,12 +287,12 @@ class _Judge:
     dim: int
 
     def calibrate(self, logits: Floats, held_out: Floats, folds: Indices) -> _Curves:
-        """The curves.
+        """Fit the curves.
 
         Args:
-            logits: Of each message by a model that did not know it, prompts first.
-            held_out: Their rows.
-            folds: Their folds.
+            logits: Of each message by a model fitted without it, prompts first.
+            held_out: Rows of the messages.
+            folds: Folds of the messages.
         """
         n, columns = len(self.owners), logits.shape[1]
         inside = np.array([name != UNSUPPORTED for name in self.training_set.intents], np.bool_)
@@ -307,7 +308,7 @@ class _Judge:
         intents = np.append(inside, np.zeros(columns - len(inside), np.bool_))
         judged = inside[self.owners]
         predicted, features = self._features(logits, intents, held_out, folds)
-        # Without its own intent, a prompt is a message that no intent knows.
+        # Without its own intent, a prompt is a message that no intent covers.
         without = logits[:n][judged].copy()
         without[np.arange(len(without)), self.owners[judged]] = -1e4
         _, foreign = self._features(without, intents, held_out[:n][judged], folds[:n][judged])
@@ -331,7 +332,7 @@ class _Judge:
         which_curve = fit_logistic_curve(
             margins[:, None], right, np.ones(len(right)), start=_WHICH_START, pull=2.0
         )
-        # Only prompts whose intent is one of the best two tell anything about the choice between
+        # Only prompts whose intent is one of the best two say anything about the choice between
         # them.
         second = logits[:n][judged].copy()
         second[:, ~intents] = -1e9
@@ -357,7 +358,7 @@ class _Judge:
     def _features(
         self, logits: Floats, intents: NDArray[np.bool_], rows: Floats, folds: Indices
     ) -> tuple[Indices, Floats]:
-        """The best intent of each message, and what tells whether any is meant."""
+        """Return the best intent of each message, and features that tell whether any is meant."""
         predicted = np.where(intents, logits, -1e9).argmax(axis=1)
         queries = [unit_rows(rows)]
         bases = [unit_rows(self.prompts)]
@@ -377,7 +378,7 @@ class _Judge:
             for base, asked in zip(bases, queries, strict=True)
         ]
         if self.dim:
-            # Of what the embedder cannot read, words alone tell.
+            # If the embedder cannot read a message, only its words count.
             unread = ~queries[1].any(axis=1)
             near[1][unread] = near[0][unread]
         close = log_closeness(np.concatenate(near, axis=1))
@@ -385,7 +386,7 @@ class _Judge:
 
 
 def _margins(logits: Floats) -> tuple[Floats, Floats]:
-    """By how much the best class leads: over all others together, and over the second."""
+    """Return the lead of the best class: over all others together, and over the second."""
     if logits.shape[1] < 2:  # one class has no rival
         # 30 is beyond all doubt.
         lead = np.full(len(logits), 30.0, np.float32)
@@ -400,10 +401,10 @@ def _margins(logits: Floats) -> tuple[Floats, Floats]:
 
 
 def _between(whole: LinearModel, partial: Sequence[LinearModel]) -> LinearModel:
-    """Halfway between the fit to all prompts and the mean of the fits to parts of them.
+    """Average the fit to all prompts and the mean of the fits to parts of them.
 
-    What they agree on stays, and what only one of them has found is halved. With all their prompts
-    that and nine more steps are worth 0.3 points on banking77, and nothing is lost on hwu64.
+    What they agree on is preserved, and what only one of them has found is halved. With all their
+    prompts, this and nine more steps gain 0.3 points on banking77 and lose nothing on hwu64.
     """
     share = np.float32(0.5 / max(len(partial), 1))
     weights, constants = 0.5 * whole.weights, 0.5 * whole.constants
@@ -414,10 +415,10 @@ def _between(whole: LinearModel, partial: Sequence[LinearModel]) -> LinearModel:
 
 
 def _weights(prompts: float) -> tuple[float, float]:
-    """What n-grams weigh, and how much prompts count, when an intent has so many of them.
+    """Return the weight of n-grams and of prompts for this average number of prompts per intent.
 
-    0.6 and 20 for ten, 0.8 and 10 for a hundred: the best of 0.4 to 0.8 and 6 to 20 on clinc150,
-    banking77 and hwu64, by half a point.
+    0.6 and 20 for ten prompts, 0.8 and 10 for a hundred: the best of 0.4 to 0.8 and 6 to 20 on
+    clinc150, banking77 and hwu64, by half a point.
     """
     prompts = max(prompts, 1.0)
     share = float(np.clip(0.4 + 0.2 * np.log10(prompts), 0.4, 1.0))
@@ -425,16 +426,16 @@ def _weights(prompts: float) -> tuple[float, float]:
 
 
 def _folds(rows: Floats, owners: Indices, fold_count: int) -> Indices:
-    """A fold for each row, the rows of each class spread evenly; the same every time.
+    """Return a fold for each row, each class spread evenly; the same every time.
 
-    Where a class has enough of them, a row and the one most like it share a fold: prompts come in
-    pairs that hardly differ, messages do not, and would be thought easier than they are.
+    If a class has enough rows, a row and its nearest neighbour share a fold: prompts come in
+    pairs that hardly differ, but messages do not, and would seem easier than they are.
     """
     random = np.random.default_rng(0)
     folds = np.zeros(len(owners), np.intp)
     for k in np.unique(owners):
         members = random.permutation(np.flatnonzero(owners == k))
-        # Too few for pairs: they are dealt out in turn. The factor 4 is chosen.
+        # Too few for pairs: they are distributed in turn. The factor 4 is chosen.
         if len(members) < 4 * fold_count:
             folds[members] = np.arange(len(members)) % fold_count
             continue

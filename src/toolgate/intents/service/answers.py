@@ -12,7 +12,7 @@ __all__ = ["RUNNERS_UP", "Advice", "Enrichment", "Knowledge"]
 
 # Chosen.
 RUNNERS_UP: Final = 3
-"""Other intents that are named."""
+"""Number of other intents that are named."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,22 +23,22 @@ class Enrichment:
     """The enriched prompt, or `PASS_THROUGH`."""
 
     detection: Detection
-    """What the request is about."""
+    """The detected intent of the request."""
 
     rules: tuple[RenderedRules, ...] = ()
     """The rules in the text, best first."""
 
     notes: tuple[str, ...] = ()
-    """What the model has to ask or to know, such as a question where two intents are close."""
+    """Notes for the model, such as a question to ask if two intents are close."""
 
     given_before: tuple[str, ...] = ()
-    """Intents of `rules` whose text the conversation has already, so that it is not repeated."""
+    """Intents of `rules` whose text the conversation already has, so that it is not repeated."""
 
     left_out: tuple[RenderedRules, ...] = ()
-    """Rules that belong to the request too and are over the budget."""
+    """Other rules for the request, which exceed the budget."""
 
     no_longer_valid: tuple[str, ...] = ()
-    """Intents whose rules were given earlier in the conversation and do not count any more."""
+    """Intents whose rules were given earlier in the conversation and no longer apply."""
 
     @property
     def tokens(self) -> int:
@@ -46,7 +46,7 @@ class Enrichment:
         return estimate_tokens(self.text)
 
     def structured(self) -> Json:
-        """`intent confidence stage runners_up question`, for programs."""
+        """Return `intent confidence stage runners_up question`, for programs."""
         detection = self.detection
         runners_up = [
             {"intent": candidate.intent, "confidence": round(candidate.confidence, 4)}
@@ -62,7 +62,7 @@ class Enrichment:
         }
 
     def report(self) -> Json:
-        """All of it, as REST and the command line give it."""
+        """Return all of it, for REST and the command line."""
         detection = self.detection
         return {
             "text": self.text,
@@ -86,7 +86,7 @@ class Knowledge:
     """The answer to short actions."""
 
     text: str
-    """The rules for them."""
+    """The rules for the actions."""
 
     query_intents: tuple[tuple[str, str, float], ...]
     """Query, intent and confidence."""
@@ -95,7 +95,7 @@ class Knowledge:
     """The rules in the text, best first."""
 
     left_out: tuple[RenderedRules, ...] = ()
-    """Rules that are over the budget."""
+    """Rules that exceed the budget."""
 
     @property
     def tokens(self) -> int:
@@ -103,7 +103,7 @@ class Knowledge:
         return estimate_tokens(self.text)
 
     def structured(self) -> Json:
-        """`found`: query, intent and confidence of each."""
+        """Return `found`: query, intent and confidence of each."""
         return {
             "found": [
                 {"query": query[:200], "intent": intent, "confidence": round(confidence, 4)}
@@ -112,7 +112,7 @@ class Knowledge:
         }
 
     def report(self) -> Json:
-        """All of it, as REST and the command line give it."""
+        """Return all of it, for REST and the command line."""
         return {
             "text": self.text,
             **self.structured(),
@@ -124,13 +124,13 @@ class Knowledge:
 
 @dataclass(frozen=True, kw_only=True)
 class Advice:
-    """What a model is told about a call that does not match the last request."""
+    """Advice to a model about a call that does not match the last request."""
 
     text: str
     """The right rules and tools, and what to do."""
 
     withheld: bool
-    """Whether the call should not run: it belongs to another topic. The same call again runs."""
+    """Whether the call should not run since it belongs to another topic. If repeated, it runs."""
 
     tool: str
     """Key of the tool."""
@@ -139,7 +139,7 @@ class Advice:
     """The intent of the last request, detected again."""
 
     reason: Literal["outside", "arguments"]
-    """What was wrong with the call."""
+    """What is wrong with the call."""
 
 
 def _rule_json(rules: RenderedRules) -> Json:

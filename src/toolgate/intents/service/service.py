@@ -39,31 +39,31 @@ from toolgate.types import Caller
 
 __all__ = ["IntentService"]
 
-# Characters from the beginning and from the end; both chosen.
+# Characters from the start and from the end; both chosen.
 _FIRST_CHARS: Final = 6_000
 _LAST_CHARS: Final = 2_000
-"""Of a long message: people paste, and ask before or after it."""
+"""Of a long message: people paste text, and ask before or after it."""
 
 # Chosen.
 _WITHOUT_PAUSE: Final = 50
-"""Messages that are looked at before others get a turn."""
+"""Number of messages processed before other tasks get a turn."""
 
-# Intents of one short action whose rules are given; chosen.
+# Largest number of intents per short action whose rules are given (chosen).
 _QUERIES_TOP: Final = 3
 _CONTEXT: Final = frozenset({"CONTEXT_TITLE", "NO_PROJECT", "PROJECT_NAME", "ACTIVE_SOLUTION"})
 
 # These four probabilities are chosen.
 _ASKED_SAYS: Final = 0.6
-"""How likely a tool helps because a search has its intent, if that is sure."""
+"""Probability that a tool helps if a search certainly has its intent."""
 
 _RAISES_FROM: Final = 0.5
-"""How sure an intent of a search must be to raise its tools."""
+"""Smallest confidence in an intent of a search that boosts its tools."""
 
 _TOPIC_SAYS: Final = 0.25
-"""The same for the intent of the conversation."""
+"""Probability that a tool helps if it belongs to the intent of the conversation."""
 
 _LIKELY: Final = 0.25
-"""How likely a message must make the intent of a tool that the model chose for it to count."""
+"""Smallest probability of an intent to be considered for a tool that the model chose."""
 
 
 class IntentService:
@@ -79,9 +79,9 @@ class IntentService:
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self.recognizer = recognizer
-        """Tells what messages are about."""
+        """Detects what messages are about."""
         self.rulebook = rulebook
-        """All rules there are."""
+        """All available rules."""
         self._settings = settings
         self._log = notes
         self._conversations = ConversationContext(clock)
@@ -92,13 +92,13 @@ class IntentService:
         return bool(self.rulebook)
 
     def previous_intents(self, caller: Caller) -> tuple[str, ...]:
-        """Intents of the caller's conversation so far, latest last."""
+        """Return the intents of the caller's conversation so far, latest last."""
         return self._conversations.state(caller).previous
 
-    # Detecting
+    # Detection
 
     async def detect(self, caller: Caller, request: DetectRequest) -> list[Detection]:
-        """What messages ask for."""
+        """Detect the intents of messages."""
         if request.deciding != "keyword":
             await self.recognizer.wait_for_first_training()
         detections: list[Detection] = []
@@ -120,12 +120,12 @@ class IntentService:
                 detections.append(detection)
         return detections
 
-    # Enriching
+    # Enrichment
 
     async def enrich(self, caller: Caller, prompt: str, tools: Toolbox) -> Enrichment:
-        """The prompt with the rules for it, or `PASS_THROUGH`."""
+        """Return the prompt with the rules for it, or `PASS_THROUGH`."""
         before = self._conversations.state(caller)
-        # Asked first, since detecting caches the prediction.
+        # Checked first, since detecting caches the prediction.
         remembered = self.recognizer.remembers(_shortened(prompt))
         with observe("intent", chars=len(prompt)):
             detection = await self._detect(prompt, before.previous)
@@ -143,9 +143,9 @@ class IntentService:
             rendered, left_out, values = await self._render_rules(
                 caller, with_rules, detection, tools
             )
-            # Rules from earlier that this request does not need: the model is told to drop them.
+            # Earlier rules that this request does not need: the model is told to drop them.
             ended = tuple(name for name in before.given_intents if name not in with_rules)
-            # A client that is only known by its name may have begun a new talk that lacks them.
+            # A client known only by its name may have started a new conversation without them.
             given = frozenset[tuple[str, int]]() if caller.is_guess else before.given_rules
             repeated = [rule for rule in rendered if (rule.intent, hashes[rule.intent]) in given]
             asks = [*_unclear(detection), *_not_understood(detection)]
@@ -165,7 +165,7 @@ class IntentService:
             )
 
     async def knowledge(self, caller: Caller, queries: Sequence[str], tools: Toolbox) -> Knowledge:
-        """The rules for short actions, those of each intent once."""
+        """Return the rules for short actions, those of each intent once."""
         query_intents: list[tuple[str, str, float]] = []
         best: dict[str, Detection] = {}
         asks: list[str] = []
@@ -246,7 +246,7 @@ class IntentService:
         detection: Detection | Mapping[str, float],
         tools: Toolbox,
     ) -> tuple[list[RenderedRules], list[RenderedRules], Mapping[str, str]]:
-        """The rules that fit the budget, those that do not, and what is known of the place."""
+        """Return the rules that fit the budget, those that do not, and the context values."""
         settings = self._settings()
         shares = _shares(detection) if isinstance(detection, Detection) else detection
         overrides = settings.variables
@@ -287,12 +287,12 @@ class IntentService:
         intents = self.recognizer.intent_set.intents
         return next((intent for intent in intents if intent.name.casefold() == key), None)
 
-    # Finding tools
+    # Tool search
 
     async def search_boosts(
         self, caller: Caller, queries: Sequence[str], tools: Toolbox
     ) -> list[IntentBoost]:
-        """The intents that a search has, and that of the conversation, with their tools."""
+        """Return the intents of a search and of the conversation, with their tools."""
         with_tools = (
             intent for intent in self.recognizer.intent_set.intents if intent.tools or intent.tool
         )
@@ -319,12 +319,12 @@ class IntentService:
             if (entries := tools.tools_of(intent))
         ]
 
-    # Recovering
+    # Recovery
 
     async def call_advice(
         self, caller: Caller, entry: CatalogEntry, tools: Toolbox
     ) -> Advice | None:
-        """What to say about a call before it runs; None: it goes with what was asked for."""
+        """Return advice about a call before it runs; None if the call matches the request."""
         conversation = self._conversations.state(caller)
         if not conversation.intents or not self._settings().recovery:
             return None
@@ -336,19 +336,18 @@ class IntentService:
             for intent in self.recognizer.intent_set.intents
             if any(tool.key == entry.key for tool in tools.tools_of(intent))
         ]
-        # Tools of no intent are what any work may need: that is said once and not of each.
+        # Tools without an intent may be needed for any work: that is said once, not for each.
         advice = f"outside {entry.key}" if owners else "outside"
         if advice in conversation.given_advice:
             return None
-        # Recorded before anything is awaited: the same call made again must not be advised on
-        # twice.
+        # Recorded before anything is awaited: a repeated call must not be advised on twice.
         self._conversations.record_advice(caller, advice)
         return await self._advice(caller, conversation, entry, owners, tools, reason="outside")
 
     async def argument_advice(
         self, caller: Caller, entry: CatalogEntry, tools: Toolbox
     ) -> Advice | None:
-        """What to say about a call whose arguments do not fit; None: nothing more than that."""
+        """Return advice about a call with invalid arguments; None if there is nothing to add."""
         conversation = self._conversations.state(caller)
         advice = f"arguments {entry.key}"
         if (
@@ -387,7 +386,7 @@ class IntentService:
                 called=entry.key,
                 reason=reason,
             )
-        # Detected as it was then, without the request itself among the intents before it.
+        # Detected as it was then, without the request itself among the previous intents.
         detection = await self._detect(conversation.request, conversation.previous[:-1])
         names = _intents(detection)
         shares = _shares(detection)
@@ -401,7 +400,7 @@ class IntentService:
         if likely:
             self._conversations.add_intents(caller, tuple(rules))
         is_meant = bool(likely) or not owners
-        # A call that only reads does no harm, so it may run.
+        # A read-only call does no harm, so it may run.
         withheld = not is_meant and not is_read_only(entry)
         topic = " and ".join(rule.intent for rule in rendered)
         name, other_topics = tools.display_name(entry), () if is_meant else owners
@@ -422,7 +421,7 @@ class IntentService:
 
 
 def _shortened(message: str) -> str:
-    """The beginning and the end of a message; of most, all."""
+    """Return the start and the end of a long message; a shorter one unchanged."""
     if len(message) <= _FIRST_CHARS + _LAST_CHARS:
         return message
     return f"{message[:_FIRST_CHARS]}\n\n{message[-_LAST_CHARS:]}"
@@ -437,14 +436,14 @@ def _verdict(
     withheld: bool,
     is_owned: bool,
 ) -> str:
-    """What is said of a call, before the rules and tools that were needed.
+    """Return the text about a call that comes before the rules and tools that were needed.
 
     Args:
-        tool: Its name.
+        tool: Name of the tool.
         topic: What the last request is about.
-        owners: Intents that the tool belongs to, where that is another topic.
+        owners: Intents that the tool belongs to, if that is another topic.
         reason: What is wrong with the call.
-        withheld: Whether it was not made.
+        withheld: Whether the call was withheld.
         is_owned: Whether the tool belongs to any intent.
     """
     if reason == "arguments":
@@ -466,14 +465,14 @@ def _verdict(
 
 
 def _intents(detection: Detection) -> tuple[str, ...]:
-    """The intents that a message has, best first; none when nothing was found."""
+    """Return the intents of a message, best first; empty if nothing was found."""
     if detection.intent == NONE:
         return ()
     return tuple(dict.fromkeys((detection.intent, *detection.intents)))
 
 
 def _shares(detection: Detection) -> dict[str, float]:
-    """How sure each intent is."""
+    """Return the confidence of each intent."""
     shares = {candidate.intent: candidate.confidence for candidate in detection.candidates}
     return {**shares, detection.intent: detection.confidence}
 
@@ -488,12 +487,12 @@ def _ended(intents: Sequence[str]) -> list[str]:
 
 
 def _unclear(detection: Detection) -> list[str]:
-    """What the model has to ask the user, where two intents are too close to tell."""
+    """Return what the model has to ask the user if two intents are too close to tell apart."""
     return [f"**Unclear:** ask the user: {detection.question}"] if detection.question else []
 
 
 def _not_understood(detection: Detection) -> list[str]:
-    """What limits a period and was not read: dropped in silence, the answer would be too wide."""
+    """Return a note about an unread period: ignoring it silently would make the answer too wide."""
     if not detection.unread:
         return []
     said = " and ".join(f'"{" ".join(text.split())}"' for text in detection.unread)

@@ -1,4 +1,4 @@
-"""The tools of intents: resolves their names, summarises them, boosts them in a search."""
+"""The tools of intents: resolves their names, summarizes them, boosts them in a search."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,18 +16,18 @@ __all__ = ["IntentBoost", "ToolNames", "Toolbox", "is_read_only", "tool_summary"
 
 # Chosen.
 _FITS: Final = 0.5
-"""A tool that an intent makes as likely as this fits, whatever its words are."""
+"""A tool with at least this relevance from an intent fits, whatever its words are."""
 
-# A relevance below which hits of an intent are not compared with each other; chosen.
+# Relevance below which hits of an intent are not compared with each other (chosen).
 _FAINT: Final = 0.05
 
 _NOTHING_FITS: Final = "Nothing fits well"
-"""How a search begins to say that its hits are all weak."""
+"""Start of the notice that all hits of a search are weak."""
 
 _NEXT_BELOW: Final = 0.0001
 """The smallest difference between two relevances."""
 
-# Characters of a description in a list of tools; chosen.
+# Characters of a description in a list of tools (chosen).
 _DESCRIPTION_CHARS: Final = 160
 
 
@@ -35,16 +35,16 @@ class Toolbox(Protocol):
     """The tools that a caller may use, as the gateway knows them."""
 
     def tools_of(self, intent: Intent) -> Sequence[CatalogEntry]:
-        """Those of an intent, in its order."""
+        """Return the tools of an intent, in its order."""
         ...
 
     def display_name(self, entry: CatalogEntry) -> str:
-        """The name by which the model can call a tool."""
+        """Return the name by which the model can call a tool."""
         ...
 
 
 class ToolNames:
-    """Which tools the names in intents can mean; looked for once in each state of the catalog."""
+    """Resolves tool names in intents, once per state of the catalog."""
 
     def __init__(self) -> None:
         self._state: tuple[int, str] = (-1, "")
@@ -56,9 +56,9 @@ class ToolNames:
     def entries(
         self, snapshot: Snapshot, intent_set: IntentSet, intent: Intent, name: str
     ) -> Sequence[CatalogEntry]:
-        """The tools that an intent can mean by a name, best first.
+        """Return the tools that an intent can mean by a name, best first.
 
-        A key means its tool, and a bare name that of the intent's own pack before all others.
+        A key means its tool, and a bare name means first the tool of the intent's own pack.
         """
         if (snapshot.version, intent_set.version) != self._state:
             self._index(snapshot, intent_set)
@@ -99,30 +99,30 @@ class ToolNames:
 
 @dataclass(frozen=True, kw_only=True)
 class IntentBoost:
-    """An intent, and the tools that it makes likely in a search."""
+    """An intent, and the tools that it makes more likely in a search."""
 
     intent: str
-    """Its name."""
+    """Name of the intent."""
 
     weight: float
-    """How likely it makes its best tool, in [0, 1]."""
+    """Probability that it gives its best tool, in [0, 1]."""
 
     from_query: bool
-    """Whether the search has it; else it is that of the conversation."""
+    """Whether the search has the intent; otherwise the conversation has it."""
 
     keys: tuple[str, ...]
-    """Its tools, the main one first."""
+    """Keys of its tools, the main one first."""
 
     def apply_to(self, answer: SearchAnswer, *, may_add: Callable[[str], bool]) -> SearchAnswer:
-        """The answer of a search with this intent in it: said of its tools, best first.
+        """Apply this intent to the answer of a search: explain and boost its tools, best first.
 
-        What the search found best among its tools gets all of the weight, the others as much as
-        they have of that one's relevance. If it found none of them, the main one is added. The
-        intent of the conversation adds none, and only raises what fits anyway. No tool comes
-        before a fitting hit that matches more of the words of the request.
+        The best of its tools in the search gets all of the weight, the others in proportion to
+        their relevance. If the search found none of them, the main one is added. The intent of
+        the conversation adds no tool, and only boosts hits that fit anyway. No tool is placed
+        before a fitting hit that matches more words of the request.
 
         Args:
-            answer: Of the search.
+            answer: The answer of the search.
             may_add: Whether a tool could have been found.
         """
         intent_hits = [hit for hit in answer.hits if hit.key in self.keys]
@@ -136,7 +136,7 @@ class IntentBoost:
         best = max(hit.relevance for hit in intent_hits) if self.from_query else 1.0
         other_hits = [hit for hit in answer.hits if hit.key not in self.keys]
         lifted = [
-            # Below that, relevance says nothing about which of them is better.
+            # Below that, relevance does not tell which of them is better.
             self._lifted(
                 hit,
                 hit.relevance / best if best >= _FAINT else float(hit is intent_hits[0]),
@@ -177,13 +177,13 @@ class IntentBoost:
 
 
 def is_read_only(entry: CatalogEntry) -> bool:
-    """Whether its server says that a tool changes nothing."""
+    """Whether a tool's server declares that it changes nothing."""
     return json_object(entry.definition.get("annotations")).get("readOnlyHint") is True
 
 
 @lru_cache(maxsize=1_024)
 def tool_summary(raw: bytes) -> str:
-    """The parameters of a tool and what it does, in one line."""
+    """Return the parameters and description of a tool in one line."""
     definition = json_object(json_text.loads(raw))
     description = " ".join(str(definition.get("description") or "").split())
     end = description.find(". ")

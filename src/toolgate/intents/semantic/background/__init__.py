@@ -1,8 +1,8 @@
-"""What people write about everything under the sun: messages that most packs do not answer.
+"""Everyday messages on all kinds of topics, which most packs do not answer.
 
-Every pack is trained against these, so that a pack of ten prompts, too, can tell what is not meant
-for it. The files hold one line for each kind of message, with variants in brackets: own work,
-composed of hand-written parts.
+Every pack is trained against these, so that even a pack of ten prompts can tell what is not
+meant for it. The files hold one line per kind of message, with variants in brackets: our own
+work, composed of hand-written parts.
 """
 
 import re
@@ -19,35 +19,35 @@ from numpy.typing import NDArray
 __all__ = ["Background", "background_messages", "background_texts"]
 
 _VARIANTS: Final = 18
-"""Messages made of one line at most; chosen: 740 to 1,580 for each language."""
+"""Largest number of messages made from one line (chosen): 740 to 1,580 messages per language."""
 
 _CHOICE: Final = re.compile(r"\(([^()]*)\)")
 
 _FOR_EACH: Final = 20
-"""Background messages for each prompt of an intent: many more of them would drown small intents,
-and a small pack is to be trained in less than a second."""
+"""Background messages per prompt of an intent: many more would drown small intents, and a small
+pack should be trained in less than a second."""
 
 _AT_LEAST: Final = 800
-"""Background messages of the smallest pack; chosen."""
+"""Background messages for the smallest pack (chosen)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Background:
-    """Messages about something else, ready for the training."""
+    """Messages about something else, prepared for training."""
 
     texts: Sequence[str]
     """The messages."""
 
     lines: Sequence[int]
-    """The number of the line that each was made of: messages of one line are much alike."""
+    """The number of the source line of each message: messages from one line are very similar."""
 
     vectors: NDArray[np.float32]
-    """The embedder's, shape (texts, dim); dim 0 without one."""
+    """The embedder's vectors, shape (texts, dim); dim 0 without an embedder."""
 
 
 @lru_cache(maxsize=1)
 def background_messages() -> tuple[tuple[str, int], ...]:
-    """All messages in all languages, each once, with the numbers of their lines."""
+    """Return the distinct messages in all languages, with the numbers of their lines."""
     messages: dict[str, int] = {}
     number = 0
     folder = files(__name__)
@@ -63,10 +63,10 @@ def background_messages() -> tuple[tuple[str, int], ...]:
 
 
 def background_texts(prompts: int) -> tuple[tuple[str, int], ...]:
-    """The messages that a pack is trained against, with the numbers of their lines.
+    """Return the messages that a pack is trained against, with the numbers of their lines.
 
     Args:
-        prompts: How many prompts its intents have on average.
+        prompts: Average number of prompts per intent.
     """
     messages = background_messages()
     size = min(max(_FOR_EACH * prompts, _AT_LEAST), len(messages))
@@ -74,11 +74,11 @@ def background_texts(prompts: int) -> tuple[tuple[str, int], ...]:
 
 
 def variants(line: str) -> list[str]:
-    """The messages that a line stands for, at most `_VARIANTS`, spread over all combinations."""
+    """Return the messages of a line, at most `_VARIANTS`, spread over all combinations."""
     pieces = _CHOICE.split(line)
-    # Odd pieces are what stood in brackets.
+    # Odd pieces are the bracketed ones.
     options = [piece.split("|") if at % 2 else [piece] for at, piece in enumerate(pieces)]
     combinations = ["".join(chosen) for chosen in product(*options)]
     count = min(len(combinations), _VARIANTS)
-    # A step without common pattern, so that all options of the last bracket occur.
+    # A fractional step, so that all options of the last bracket occur.
     return [combinations[int(k * len(combinations) / count)] for k in range(count)]

@@ -1,4 +1,4 @@
-"""Every error that Toolgate raises on purpose: a leaf per thing that a caller does differently.
+"""All errors that Toolgate raises on purpose: one per case that callers handle differently.
 
 ```
 ToolgateError
@@ -54,7 +54,7 @@ ToolgateError
   ThreadBusyError
 ```
 
-Knows no wire format: `serve` maps `code` to what its protocol wants.
+Independent of wire formats: `serve` maps `code` to the errors of its protocol.
 """
 
 from collections.abc import Mapping
@@ -118,15 +118,15 @@ __all__ = [
 
 
 class ToolgateError(Exception):
-    """Base of the tree; catching it catches everything that Toolgate raises on purpose.
+    """Base of all errors that Toolgate raises on purpose.
 
-    A message has up to three sentences: what failed and what came (`failed`), what is allowed
-    (`allowed`), what to do next (`hint`). No secret is ever part of it. Addresses, paths and what
-    servers wrote go into `detail`, which only administrators and logs get.
+    A message has up to three sentences: what failed and what was received (`failed`), what is
+    allowed (`allowed`), what to do next (`hint`). It never contains secrets. Addresses, paths
+    and output of servers go into `detail`, which only administrators and logs get.
     """
 
     code: ClassVar[str] = "toolgate"
-    """Stable name for logs, REST answers and the heading in the troubleshooting page."""
+    """Stable name for logs, REST answers and the headings of the troubleshooting page."""
 
     retryable: bool = False
     """Whether the same request can succeed later although the caller changes nothing."""
@@ -139,7 +139,7 @@ class ToolgateError(Exception):
         self.hint = hint
 
     def summary(self, *, with_detail: bool) -> str:
-        """What failed and what is allowed, for answers that carry the hint separately."""
+        """Return what failed and what is allowed, for answers that carry the hint separately."""
         parts = (self.failed, self.detail if with_detail else "", self.allowed)
         return " ".join(part for part in parts if part) or str(self)
 
@@ -151,7 +151,7 @@ class ToolgateError(Exception):
 
 
 class ConfigError(ToolgateError):
-    """The configuration cannot work; the operator changes it."""
+    """The configuration is invalid; the operator has to change it."""
 
     code = "config"
 
@@ -162,7 +162,7 @@ class SettingError(ConfigError):
     code = "setting"
 
     at: tuple[Path, tuple[str | int, ...]] | None = None
-    """The file and the key that is wrong; None where it is no single key."""
+    """The file and the key that is wrong; None if it is not a single key."""
 
 
 class UnknownPluginError(ConfigError):
@@ -178,7 +178,7 @@ class MissingExtraError(ConfigError):
 
 
 class BrokenPluginError(ConfigError):
-    """The implementation does not keep the rules of its seam; its author changes it."""
+    """The implementation violates the contract of its seam; its author has to change it."""
 
     code = "broken_plugin"
 
@@ -189,20 +189,20 @@ class OptionError(ConfigError, ValueError):
     code = "option"
 
     option: str = ""
-    """Its name in its own table, where its own implementation refuses it; else empty."""
+    """Name of the option in its own table, if its own implementation rejects it; else empty."""
 
     problem: str = ""
-    """What it is, as it may be shown."""
+    """What is wrong, safe to show."""
 
 
 class StoreVersionError(ConfigError):
-    """The store has a schema that this version of Toolgate does not know or has to upgrade."""
+    """The store has a schema that is unknown to this version of Toolgate or needs an upgrade."""
 
     code = "store_version"
 
 
 class PortTakenError(ConfigError):
-    """Another program listens where Toolgate should."""
+    """Another program listens on Toolgate's port."""
 
     code = "port_taken"
 
@@ -214,15 +214,15 @@ class PackError(ConfigError):
 
 
 class AccessError(ToolgateError):
-    """The caller may not, or may not yet."""
+    """The caller lacks access, permanently or for now."""
 
     code = "access"
     caller_id = ""
-    """Who was refused, for the audit; empty if that is unknown."""
+    """The caller who was refused, for the audit; empty if unknown."""
 
 
 class CredentialError(AccessError):
-    """Nobody is known to ask: a credential is missing, or the one that came is worth nothing."""
+    """The caller is unknown: a credential is missing or invalid."""
 
     code = "credential"
 
@@ -239,7 +239,7 @@ class CredentialError(AccessError):
     ) -> None:
         super().__init__(failed, allowed=allowed, hint=hint)
         self.was_presented = was_presented
-        """Whether a credential came at all."""
+        """Whether a credential was presented at all."""
         self.caller_id = caller_id
         self.was_issued = was_issued
         """Whether it is genuine but expired or revoked, and so not a guess."""
@@ -254,7 +254,7 @@ class ForbiddenError(AccessError):
 
 
 class LimitError(AccessError):
-    """The caller has used up what it may use for now."""
+    """The caller has reached a limit."""
 
     code = "limit"
     retryable = True
@@ -264,17 +264,17 @@ class LimitError(AccessError):
     ) -> None:
         super().__init__(failed, allowed=allowed, hint=hint)
         self.wait_s = wait_s
-        """Seconds until it is worth trying again; 0: nobody knows."""
+        """Seconds until a retry makes sense; 0: unknown."""
 
 
 class GuardError(AccessError):
-    """A guard of the configuration does not let a call or its result through."""
+    """A configured guard blocks a call or its result."""
 
     code = "guard"
 
 
 class ApprovalError(GuardError):
-    """A call runs only once a person has approved it, and nobody has."""
+    """A call needs the approval of a person, which it does not have."""
 
     code = "approval"
 
@@ -291,27 +291,27 @@ class ApprovalError(GuardError):
         super().__init__(failed, allowed=allowed, hint=hint)
         self.retryable = state == "waiting"
         self.approval_id = approval_id
-        """What a person approves, or has rejected."""
+        """The approval that a person has to give, or has refused."""
         self.state = state
         """`waiting` or `rejected`."""
         self.expires_at = expires_at
-        """From when on the call can be asked for anew; UTC, ISO 8601."""
+        """When the approval can be requested again; UTC, ISO 8601."""
 
 
 class CatalogError(ToolgateError):
-    """The named thing is not in the catalog of this caller."""
+    """The requested object is not in the catalog of this caller."""
 
     code = "catalog"
 
 
 class UnknownServerError(CatalogError):
-    """No server of this name."""
+    """No server has this name."""
 
     code = "unknown_server"
 
 
 class UnknownToolError(CatalogError):
-    """No such tool for this caller: absent and hidden look the same."""
+    """This caller has no such tool; hidden and nonexistent tools give the same error."""
 
     code = "unknown_tool"
 
@@ -329,31 +329,31 @@ class UnknownPromptError(CatalogError):
 
 
 class UnknownEntryError(CatalogError):
-    """No such tool, prompt, resource or template, and no such instructions, are quarantined."""
+    """No such tool, prompt, resource, template or instructions are quarantined."""
 
     code = "unknown_entry"
 
 
 class UnknownApprovalError(CatalogError):
-    """No call of this id waits for a person, as far as this caller may know."""
+    """No call with this ID that the caller may know of waits for approval."""
 
     code = "unknown_approval"
 
 
 class ArgumentError(ToolgateError):
-    """The arguments do not fit what was called; the message carries what fits."""
+    """The arguments do not match the parameters; the message says what is allowed."""
 
     code = "argument"
 
 
 class DecidedError(ArgumentError):
-    """Somebody has decided already, or it is too late to."""
+    """The approval was already decided, or has expired."""
 
     code = "decided"
 
 
 class HandleError(ToolgateError):
-    """A handle or state that Toolgate gave out is unknown, expired, altered or somebody else's."""
+    """A handle or state issued by Toolgate is unknown, expired, altered or another caller's."""
 
     code = "handle"
 
@@ -365,14 +365,14 @@ class UpstreamError(ToolgateError):
 
 
 class UnreachableError(UpstreamError):
-    """No connection to the server could be made."""
+    """The server could not be reached."""
 
     code = "unreachable"
     retryable = True
 
 
 class ConnectionLostError(UnreachableError):
-    """The connection ended before the answer came."""
+    """The connection was lost before the answer arrived."""
 
     code = "connection_lost"
 
@@ -384,7 +384,7 @@ class ConnectionLostError(UnreachableError):
         self.sent = sent
         """Whether the request may have reached the server, so that the call may have run."""
         self.expired = expired
-        """Whether the server said that the session is unknown; it did not run the request then."""
+        """Whether the server said that the session is unknown; then it did not run the request."""
 
 
 class ServerDownError(UnreachableError):
@@ -400,19 +400,19 @@ class TimedOutError(UpstreamError):
 
 
 class InvalidAnswerError(UpstreamError):
-    """The server answered with something that the protocol does not allow."""
+    """The server sent an answer that the protocol does not allow."""
 
     code = "invalid_answer"
 
 
 class CannotAskError(UpstreamError):
-    """The server asks the user or the model, and this client cannot answer."""
+    """The server asks the user or the model, but no client can be asked."""
 
     code = "cannot_ask"
 
 
 class LoginNeededError(UpstreamError):
-    """The server wants a login of whoever calls, and there is none, or none any more."""
+    """The server requires the caller to log in, and the login is missing or no longer valid."""
 
     code = "login_needed"
 
@@ -421,13 +421,13 @@ class LoginNeededError(UpstreamError):
     ) -> None:
         super().__init__(failed, allowed=allowed, hint=hint)
         self.server = server
-        """The server."""
+        """Name of the server."""
         self.url = url
-        """Where the person logs in, with a browser; empty where there is no such page."""
+        """URL where the person logs in with a browser; empty if there is none."""
 
 
 class RpcError(UpstreamError):
-    """The server answered with a JSON-RPC error, which travels to the client unchanged."""
+    """The server answered with a JSON-RPC error, which is passed to the client unchanged."""
 
     code = "rpc"
 
@@ -438,7 +438,7 @@ class RpcError(UpstreamError):
         self.message = message
         """The `message` member."""
         self.data = data
-        """The `data` member; None when there was none."""
+        """The `data` member; None if there is none."""
 
 
 class StoreError(ToolgateError):
@@ -473,29 +473,30 @@ class DatabaseError(ToolgateError):
     ) -> None:
         super().__init__(failed, allowed=allowed, hint=hint)
         self.kind = kind
-        """What is wrong, for programs: `refused`, `unknown_host`, `authentication`, `timeout`."""
+        """The type of error, for programs: `refused`, `unknown_host`, `authentication`,
+        `timeout`."""
 
 
 class StatementError(ToolgateError):
-    """A statement is not run: it may change something, or the database does not understand it."""
+    """A statement is not run: it may change data, or the database does not understand it."""
 
     code = "statement"
 
 
 class ModelError(ToolgateError):
-    """A chat model did not answer as it should."""
+    """A chat model did not answer correctly."""
 
     code = "model"
 
 
 class ModelAuthError(ModelError):
-    """The service of a chat model does not accept its key."""
+    """The service of a chat model rejects its key."""
 
     code = "model_auth"
 
 
 class ModelRateError(ModelError):
-    """The service of a chat model takes no more requests for now."""
+    """The service of a chat model accepts no more requests for now."""
 
     code = "model_rate"
     retryable = True
@@ -505,30 +506,30 @@ class ModelRateError(ModelError):
     ) -> None:
         super().__init__(failed, allowed=allowed, hint=hint)
         self.wait_s = wait_s
-        """Seconds until it is worth trying again, as the service said; 0: it did not."""
+        """Seconds until a retry makes sense, according to the service; 0: unknown."""
 
 
 class ModelTimeoutError(ModelError):
-    """A chat model took too long."""
+    """A chat model took too long to answer."""
 
     code = "model_timeout"
     retryable = True
 
 
 class ContextTooLongError(ModelError):
-    """The conversation is longer than the chat model takes."""
+    """The conversation is longer than the chat model's context."""
 
     code = "context_too_long"
 
 
 class ModelRequestError(ModelError):
-    """The service of a chat model refuses a request as it is."""
+    """The service of a chat model rejects a request as invalid."""
 
     code = "model_request"
 
 
 class ModelUnavailableError(ModelError):
-    """A chat model cannot be reached, broke off, or answered what nobody can read."""
+    """A chat model cannot be reached, stopped midway, or sent an unreadable answer."""
 
     code = "model_unavailable"
     retryable = True
@@ -541,26 +542,26 @@ class UnknownModelError(ModelError):
 
 
 class DocumentError(ToolgateError):
-    """A file cannot be taken in as a document: empty, broken, encrypted, too large, unknown."""
+    """A file cannot be added as a document: empty, damaged, encrypted, too large, unknown type."""
 
     code = "document"
 
 
 class ProgramError(ToolgateError):
-    """A program of a model cannot be run, failed, or used more than it may."""
+    """A program of a model cannot be run, failed, or exceeded a limit."""
 
     code = "program"
 
     is_waiting: bool = False
-    """Whether it goes on once a person has approved its calls."""
+    """Whether it continues once a person has approved its calls."""
 
     waiting: Mapping[str, Any] = MappingProxyType({})
-    """What it waits for: its `id`, and `calls` with `approval_id`, `function`, `arguments`, `text`.
-    """
+    """What it waits for: its `id`, and `calls` with `approval_id`, `function`, `arguments`,
+    `text`."""
 
 
 class ThreadBusyError(ToolgateError):
-    """Another turn of the thread runs, and the thread takes no second one."""
+    """Another turn of the thread is running, and only one may run at a time."""
 
     code = "thread_busy"
     retryable = True

@@ -1,8 +1,9 @@
 """A process that has imported a gateway and forks the workers, which share its memory.
 
 `python -m toolgate.cli.serving.workers.fork_server FD` runs one. It has one thread and no event
-loop: only such a process can be forked safely. Its supervisor tells it over the socket FD what to
-do, one JSON object a message, and hears from it which processes have begun and ended.
+loop, since only such a process can be forked safely. The socket FD connects it to its
+supervisor, one JSON object per message: it receives commands, and reports which processes have
+started and ended.
 """
 
 import contextlib
@@ -24,10 +25,10 @@ from toolgate.types import Json, json_object
 __all__ = ["MAX_MESSAGE_BYTES", "serve_forks"]
 
 MAX_MESSAGE_BYTES = 2**12
-"""Longest message; those that there are have less than a hundred bytes (chosen)."""
+"""Maximum length of a message (chosen; actual ones have less than a hundred bytes)."""
 
 _GATEWAY = "toolgate.cli.serving._process"
-"""Imported first: it limits what the others bring along."""
+"""Imported first: it limits what the other modules import."""
 
 _SHARED_MODULES = (
     "toolgate.server.mcp.front",
@@ -37,7 +38,7 @@ _SHARED_MODULES = (
     "toolgate.models.rerankers.bundled",
     "toolgate.telemetry",
 )
-"""What workers import besides: the only store for several of them, and the usual search."""
+"""Other modules that workers import: the only store for several workers, and the usual search."""
 
 
 def serve_forks(control: socket.socket) -> None:
@@ -63,7 +64,7 @@ def serve_forks(control: socket.socket) -> None:
 
 
 def _wake(number: int, frame: FrameType | None) -> None:
-    """Nothing: what wakes the loop is the pipe, but without a handler nothing is written there."""
+    """Do nothing: Python writes to the wakeup pipe only if the signal has a handler."""
     del number, frame
 
 
@@ -71,21 +72,21 @@ def _import_gateway() -> None:
     import_module(_GATEWAY).limit_memory()
     for name in _SHARED_MODULES:
         import_module(name)
-    # The collector writes into each object that it looks at, and a page that is written to is
-    # shared no longer: https://docs.python.org/3/library/gc.html#gc.freeze
+    # The garbage collector writes to each object that it visits, and a memory page is no longer
+    # shared once it is written to: https://docs.python.org/3/library/gc.html#gc.freeze
     gc.collect()
     gc.freeze()
 
 
 def _ended(children: set[int]) -> list[tuple[int, int]]:
-    """Those that have ended, with what `waitpid` says of them."""
+    """Return the child processes that have ended, with their status from `waitpid`."""
     assert sys.platform != "win32"  # the settings refuse workers there
     looked = [os.waitpid(pid, os.WNOHANG) for pid in children]
     return [(pid, status) for pid, status in looked if pid]
 
 
 def _follow(control: socket.socket, children: set[int], pipe: tuple[int, int]) -> bool:
-    """Do what one message says; False when there will be no more."""
+    """Execute one message; return False once the supervisor has closed its end."""
     assert sys.platform != "win32"  # the settings refuse workers there
     try:
         text, received, _, _ = socket.recv_fds(control, MAX_MESSAGE_BYTES, 2)
@@ -95,7 +96,8 @@ def _follow(control: socket.socket, children: set[int], pipe: tuple[int, int]) -
         return False
     message: Json = json_object(json.loads(text))
     if message["kind"] == "signal":
-        # Only to those whose end was not seen yet: the number may belong to another program then.
+        # Only children that are not known to have ended: the id may belong to another program by
+        # now.
         if message["pid"] in children:
             os.kill(message["pid"], message["signal"])
         return True
@@ -111,7 +113,7 @@ def _follow(control: socket.socket, children: set[int], pipe: tuple[int, int]) -
 
 
 def _work(control: socket.socket, pipe: tuple[int, int], channel: int, listener: int) -> NoReturn:
-    """Be a worker, in the new process."""
+    """Run a worker in the new process."""
     assert sys.platform != "win32"  # the settings refuse workers there
     status = 1
     try:

@@ -1,4 +1,4 @@
-"""The fork server as the supervisor sees it, and the processes that it forks."""
+"""The supervisor's view of the fork server, and the processes that it forks."""
 
 import json
 import logging
@@ -18,48 +18,48 @@ __all__ = ["ForkServer", "ForkedProcess"]
 log = logging.getLogger(__name__)
 
 _UNKNOWN_STATUS = 1
-"""Exit status of a process that nobody has seen the end of."""
+"""Exit status of a process whose end was not observed."""
 
 
 _END_S = 5.0
-"""Seconds for a fork server without processes to end, which takes milliseconds (chosen)."""
+"""Seconds for a fork server without child processes to end, which takes milliseconds (chosen)."""
 
 
 class ForkedProcess:
-    """A process that the fork server has forked."""
+    """A process forked by the fork server."""
 
     def __init__(self, server: "ForkServer", pid: int) -> None:
         self.pid = pid
-        """Its process id."""
+        """Process id."""
         self.returncode: int | None = None
         """Exit status, negative for the signal that ended it; None while it runs."""
         self._server = server
         self._ended = anyio.Event()
 
     async def wait(self) -> None:
-        """Wait for its end."""
+        """Wait until the process has ended."""
         await self._ended.wait()
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Send it a signal; without effect once it has ended."""
+        """Send a signal to the process; does nothing once it has ended."""
         if self.returncode is None:
             self._server.send_signal(self.pid, number)
 
     def note_end(self, status: int) -> None:
-        """It has ended."""
+        """Record that the process has ended."""
         self.returncode = status
         self._ended.set()
 
 
 class ForkServer:
-    """Starts processes that share the memory of one in which a gateway is imported.
+    """Starts processes that share the memory of a process with the gateway imported.
 
-    One belongs to one version of the code: a restart of the workers takes a new one.
+    A fork server runs one version of the code: a restart of the workers starts a new one.
     """
 
     def __init__(self, process: Process, control: socket.socket) -> None:
         self.has_ended = False
-        """Whether it can fork no more."""
+        """Whether it has ended and cannot fork any more."""
         self._process = process
         self._control = control
         self._forked: dict[int, ForkedProcess] = {}
@@ -67,13 +67,13 @@ class ForkServer:
 
     @classmethod
     async def start(cls) -> "ForkServer":
-        """Start one.
+        """Start a fork server.
 
         Raises:
             OSError: It cannot be started.
         """
         assert sys.platform != "win32"  # the settings refuse workers there
-        # Messages stay apart on such a socket, and each brings its own descriptors.
+        # Such a socket preserves message boundaries, and each message has its own file descriptors.
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             process = await anyio.open_process(
@@ -108,19 +108,19 @@ class ForkServer:
         return place[0]
 
     def send_signal(self, pid: int, number: signal.Signals) -> None:
-        """Have a process signalled; without effect once the fork server has ended."""
+        """Send a signal to a process; does nothing once the fork server has ended."""
         if not self.has_ended:
             self._control.send(
                 json.dumps({"kind": "signal", "pid": pid, "signal": int(number)}).encode()
             )
 
     def retire(self) -> None:
-        """Fork no more; it ends with the last of its processes."""
+        """Stop forking; the fork server ends with the last of its processes."""
         if not self.has_ended:
             self._control.shutdown(socket.SHUT_WR)
 
     async def follow(self) -> None:
-        """Note what it says until it ends."""
+        """Handle the messages of the fork server until it ends."""
         try:
             while True:
                 await anyio.wait_readable(self._control)
@@ -150,7 +150,7 @@ class ForkServer:
             self._forked.pop(pid).note_end(int(message["status"]))
 
     def _end(self) -> None:
-        """Nothing more will be heard of its processes; workers end with their channel."""
+        """Mark all processes as ended: they are not observed any more; their channel ends them."""
         self.has_ended = True
         self._control.close()
         if self._forked:

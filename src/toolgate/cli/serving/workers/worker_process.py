@@ -1,4 +1,4 @@
-"""A worker as its supervisor sees it: a process, and the messages to and from it."""
+"""The supervisor's view of a worker: a process, and the messages to and from it."""
 
 import signal
 import socket
@@ -19,39 +19,39 @@ __all__ = ["WorkerOrders", "WorkerProcess"]
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerOrders:
-    """What a worker is told when it starts."""
+    """What the supervisor sends a worker when it starts."""
 
     number: int
-    """Its number, from 1."""
+    """Number of the worker, from 1."""
 
     count: int
-    """How many workers there are."""
+    """Number of workers."""
 
     reports_start: bool
-    """Whether it prints where the gateway serves and how its servers are."""
+    """Whether it prints the gateway's URL and the state of the servers."""
 
     listens_at_once: bool
     """Whether clients may connect before its servers are connected."""
 
     host: str
-    """Address that all of them listen on."""
+    """Address on which all workers listen."""
 
     key: str
-    """Shown by relays and commands of the same user."""
+    """Key that relays and commands of the same user present."""
 
 
 class WorkerProcess:
-    """A worker that was started."""
+    """A started worker."""
 
     def __init__(
         self, orders: WorkerOrders, process: ForkedProcess, channel: WorkerChannel
     ) -> None:
         self.number = orders.number
-        """Its number, from 1."""
+        """Number of the worker, from 1."""
         self.address = ""
-        """Where clients reach it; empty until it serves."""
+        """URL for clients; empty until it serves."""
         self.settled = anyio.Event()
-        """Set once it serves, or has ended before."""
+        """Set once it serves, or has ended before that."""
         self.ended = anyio.Event()
         """Set once the process has ended."""
         self._process = process
@@ -62,7 +62,7 @@ class WorkerProcess:
     async def start(
         cls, orders: WorkerOrders, listener: socket.socket, forks: ForkServer
     ) -> "WorkerProcess":
-        """Start a worker that serves what connects to `listener`.
+        """Start a worker that serves the connections of `listener`.
 
         Raises:
             OSError: The process cannot be started.
@@ -79,7 +79,7 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """Process id."""
         return self._process.pid
 
     @property
@@ -89,11 +89,11 @@ class WorkerProcess:
 
     @property
     def served_s(self) -> float:
-        """Seconds since it began to serve; 0 if it does not yet."""
+        """Seconds since it began to serve; 0 before that."""
         return 0.0 if self._serves_since is None else monotonic() - self._serves_since
 
     async def follow(self, answer: Callable[["WorkerProcess", Json], Awaitable[None]]) -> None:
-        """Note what it says until it ends; `answer` gets the messages that others have to see."""
+        """Handle the worker's messages until it ends; `answer` gets those for other workers."""
         while (message := await self._channel.receive()) is not None:
             if message["kind"] == "serving":
                 self.address = str(message["address"])
@@ -107,16 +107,16 @@ class WorkerProcess:
         self.settled.set()
 
     async def send(self, kind: str, **fields: object) -> None:
-        """Send it a message; without effect once it has ended."""
+        """Send a message to the worker; does nothing once it has ended."""
         await self._channel.send(kind, **fields)
 
     def end_at_once(self) -> None:
-        """End it without its consent; without effect once it has ended."""
+        """Kill the worker; does nothing once it has ended."""
         assert sys.platform != "win32"  # the settings refuse workers there
         self.send_signal(signal.SIGKILL)
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Send it a signal; without effect once it has ended."""
+        """Send a signal to the worker; does nothing once it has ended."""
         if self._process.returncode is None:
             self._process.send_signal(number)
         else:  # what could signal it has ended; a worker that is told nothing any more ends

@@ -54,7 +54,7 @@ ToolgateError
   ThreadBusyError
 ```
 
-Independent of wire formats: `serve` maps `code` to the errors of its protocol.
+Independent of wire formats: `server` maps `code` to the errors of its protocol.
 """
 
 from collections.abc import Mapping

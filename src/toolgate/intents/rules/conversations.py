@@ -13,7 +13,7 @@ __all__ = ["ConversationContext", "ConversationState"]
 _MOST: Final = 10_000
 # Half an hour (chosen).
 _IDLE_S: Final = 30 * 60.0
-"""Seconds of inactivity after which a conversation known only by its client's name starts anew."""
+"""Seconds of inactivity after which a conversation known only by its client's name is a new one."""
 
 # Characters of a request that are remembered (chosen).
 _REQUEST_CHARS: Final = 4_000

@@ -41,15 +41,15 @@ class ListingInspector(Protocol):
     async def inspect(
         self, server: str, listing: Listing, *, is_stored: bool = False
     ) -> Mapping[EntryId, str]:
-        """Which definitions of a listing to quarantine, each with the reason."""
+        """Return the definitions of a listing to quarantine, each with the reason."""
         ...
 
     async def refresh(self) -> Collection[str]:
-        """Adopt decisions that other processes made; gives the servers that they are about."""
+        """Adopt decisions that other processes made. Returns the affected servers."""
         ...
 
     async def forget(self, server: str) -> None:
-        """A server is removed."""
+        """Forget a removed server."""
         ...
 
 
@@ -57,7 +57,8 @@ class Catalog:
     """Adds, changes and removes servers, and publishes a snapshot whenever their lists change.
 
     Servers are listed in the background, so no call waits for a listing. The last listing of a
-    server is used while it is down, and is stored, so that it is there right after the next start.
+    server is used while it is down, and is stored, so that it is available right after the next
+    start.
     """
 
     def __init__(
@@ -180,9 +181,9 @@ class Catalog:
         self._publish()
 
     async def revise(self, spec: ServerSpec) -> None:
-        """Give a server settings that may only change how its tools are offered.
+        """Change settings of a server, if possible without reconnecting it.
 
-        It keeps running if they do, and is connected anew if they change anything else.
+        It keeps running if only the way its tools are offered changes; else it is reconnected.
         """
         if not self._fleet.revise(spec):
             await self.replace(spec)
@@ -193,7 +194,7 @@ class Catalog:
     def with_overrides(
         self, name: str, overrides: Mapping[str, ToolOverride]
     ) -> ServerEntries | None:
-        """What a server offers with other overrides; None: it was never listed."""
+        """Return what a server would offer with other overrides; None: it was never listed."""
         entries = self._entries_by_server.get(name)
         if entries is None:
             return None
@@ -202,7 +203,7 @@ class Catalog:
         )
 
     async def reinspect(self, name: str) -> None:
-        """Inspect the definitions of a server again, as it listed them last.
+        """Inspect the definitions of a server again, as last listed.
 
         Raises:
             UnknownServerError: There is no such server.
@@ -216,7 +217,7 @@ class Catalog:
             self._publish()
 
     async def adopt_decisions(self) -> None:
-        """Offer or withdraw what a server lists as other processes decided about it.
+        """Offer or withdraw definitions by the decisions of other processes.
 
         Raises:
             StoreError: The decisions cannot be read.
@@ -235,33 +236,33 @@ class Catalog:
                 self._refresher.refresh_soon(server.name)
 
     def server(self, name: str) -> UpstreamServer:
-        """The server of this name.
+        """Return the server of this name.
 
         Raises:
-            UnknownServerError: There is none.
+            UnknownServerError: There is no such server.
         """
         return self._fleet.get(name)
 
     def spec(self, name: str) -> ServerSpec | None:
-        """The configuration of a server; None: there is no such server."""
+        """Return the configuration of a server; None if it does not exist."""
         return self._fleet.spec(name)
 
     @property
     def specs(self) -> list[ServerSpec]:
-        """The configurations of the servers, in order."""
+        """Return the configurations of the servers, in order."""
         return [server.spec for server in self._fleet.servers.values()]
 
     def statuses(self) -> list[ServerStatus]:
-        """The state of every server, with the sizes of its lists."""
+        """Return the state of every server, with the sizes of its lists."""
         return [self._status(server) for server in self._fleet.servers.values()]
 
     def status(self, name: str) -> ServerStatus | None:
-        """The state of one server, with the sizes of its lists; None: there is no such server."""
+        """Return the state of a server, with the sizes of its lists; None if it does not exist."""
         server = self._fleet.servers.get(name)
         return None if server is None else self._status(server)
 
     def down(self) -> frozenset[str]:
-        """Names of servers that do not answer; those that wait for logins are not among them."""
+        """Return the servers that are down, without those that wait for logins."""
         if self._down is None:
             self._down = frozenset(
                 name
@@ -278,11 +279,11 @@ class Catalog:
         return name in self._connect
 
     def _is_listed(self, spec: ServerSpec) -> bool:
-        """Whether what a server offers is known as it is configured now."""
+        """Whether there is a listing of a server with its current configuration."""
         return self._listed_configurations.get(spec.name) == configuration_digest(spec)
 
     def never_listed(self) -> frozenset[str]:
-        """Names of servers that were never listed, and start or are being listed."""
+        """Return the servers that were never listed, and are starting or being listed."""
         if self._never_listed is None:
             self._never_listed = frozenset(
                 name
@@ -307,17 +308,17 @@ class Catalog:
                 await self._refresher.wait_for_progress()
 
     def _forget_states(self) -> None:
-        """Compute the cached sets again; every request reads them, and they change rarely."""
+        """Invalidate the cached sets; every request reads them, and they change rarely."""
         self._down = self._never_listed = None
 
-    # Subscriptions and end
+    # Subscriptions and shutdown
 
     async def subscribe(self, server: str, uris: set[str]) -> None:
         """Subscribe to exactly these resources of a server."""
         await self._fleet.get(server).subscribe(uris)
 
     async def aclose(self) -> None:
-        """Stop listing, and end all servers."""
+        """Stop listing, and stop all servers."""
         await self._refresher.aclose()
         await self._fleet.aclose()
         if self._stored is not None:
@@ -347,16 +348,16 @@ class Catalog:
         quarantined: Mapping[EntryId, str] = {}
         if self._inspection is not None:
             quarantined = await self._inspection.inspect(name, listing, is_stored=is_stored)
-        # What is quarantined may be approved while its server does not answer.
+        # Quarantined definitions may be approved while their server does not answer.
         if quarantined:
             self._listings[name] = listing
         else:
             self._listings.pop(name, None)
-        # Entries of thousands of tools take long to build: not on the event loop.
+        # Building entries of thousands of tools takes long: not on the event loop.
         return await asyncio.to_thread(self._build, name, listing, listed_at, quarantined)
 
     async def _apply_overrides(self, specs: Iterable[ServerSpec]) -> None:
-        """Change the entries of servers whose tools are overridden in another way now."""
+        """Rebuild the entries of servers whose overrides have changed."""
         for spec in specs:
             entries = self._entries_by_server.get(spec.name)
             if entries is None or entries.overrides == spec.tool_overrides:
@@ -394,7 +395,7 @@ class Catalog:
         )
 
     def _publish(self) -> None:
-        """Publish a snapshot of the enabled servers; listeners are told which lists differ."""
+        """Publish a snapshot of the enabled servers, and notify listeners of changed lists."""
         self._forget_states()
         self.generation += 1
         old = self.snapshot

@@ -10,16 +10,16 @@ from toolgate.catalog.snapshot import CatalogEntry, ServerEntries, Snapshot
 __all__ = ["CatalogChange", "changed_lists"]
 
 CatalogChange = Literal["tools", "prompts", "resources"]
-"""Which list is different."""
+"""A list that has changed."""
 
 _STEP = 1_024
-"""Servers that are compared at a time (chosen): one comparison of two slices runs in C."""
+"""Servers that are compared at a time: one comparison of two slices runs in C (chosen)."""
 
 _KINDS: tuple[CatalogChange, ...] = ("tools", "prompts", "resources")
 
 
 def changed_lists(old: Snapshot, new: Snapshot) -> list[CatalogChange]:
-    """The lists that differ: in their entries, the order of these, or a definition."""
+    """Return the lists that differ in their entries, order or definitions."""
     before, after = _changed_servers(old, new)
     return [kind for kind in _KINDS if _identities(before, kind) != _identities(after, kind)]
 
@@ -27,7 +27,7 @@ def changed_lists(old: Snapshot, new: Snapshot) -> list[CatalogChange]:
 def _changed_servers(
     old: Snapshot, new: Snapshot
 ) -> tuple[list[ServerEntries], list[ServerEntries]]:
-    """The servers of both snapshots, without the unchanged ones at the beginning and the end."""
+    """Return the servers of both snapshots, without common ones at the start and the end."""
     if list(old.servers) == list(new.servers):
         is_same = list(map(is_, old.servers.values(), new.servers.values()))
         if all(is_same):
@@ -44,12 +44,12 @@ def _changed_servers(
 
 
 def _with_identity(snapshot: Snapshot) -> list[tuple[str, int]]:
-    """Servers by name and identity of their entries, so that comparing them runs in C."""
+    """Return server names with the `id` of their entries, so that comparisons run in C."""
     return list(zip(snapshot.servers, map(id, snapshot.servers.values()), strict=True))
 
 
 def _common_prefix(left: list[tuple[str, int]], right: list[tuple[str, int]], limit: int) -> int:
-    """The number of equal items at the beginning, at most `limit`."""
+    """Return the number of equal items at the start, at most `limit`."""
     length = 0
     while length < limit:
         end = min(length + _STEP, limit)

@@ -1,7 +1,7 @@
-"""Prompts, resources, resource templates and skills of the servers, as a search finds them.
+"""Prompts, resources, resource templates and skills of the servers, for searching.
 
-They have keys of their own, which no tool has: `server:prompt:NAME`, and `server:URI` for
-resources, templates and skills. A skill is a resource that tells how something is done.
+Their keys differ from those of all tools: `server:prompt:NAME`, and `server:URI` for resources,
+templates and skills. A skill is a resource with instructions for a task.
 """
 
 import re
@@ -18,7 +18,7 @@ from toolgate.types import Json, json_array, json_object
 __all__ = ["Content", "ContentKind", "contents_of"]
 
 ContentKind: TypeAlias = Literal["prompt", "resource", "template", "skill"]
-"""What is found beside tools."""
+"""What searches find besides tools."""
 
 _SKILL_FILE: Final = "SKILL.md"
 """File name of a skill: https://agentskills.io/specification."""
@@ -32,13 +32,13 @@ class Content:
     """`server:prompt:NAME` or `server:URI`."""
 
     kind: ContentKind
-    """What it is."""
+    """Its kind."""
 
     entry: CatalogEntry
     """Its entry in the catalog."""
 
     name: str
-    """What people call it."""
+    """Its display name."""
 
     raw: bytes
     """`name`, `title?`, `description`, `kind` and `inputSchema` as JSON."""
@@ -50,19 +50,19 @@ class Content:
 
     @property
     def digest(self) -> str:
-        """Changes with its definition."""
+        """A digest that changes with its definition."""
         return self.entry.digest
 
     @property
     def action(self) -> Literal["prompt", "read"]:
-        """What a caller needs the permission for."""
+        """The permission that a caller needs."""
         return "prompt" if self.kind == "prompt" else "read"
 
     def uri(self, arguments: Json) -> str:
-        """The URI to read, as its server knows it: that of a template with its variables filled in.
+        """Return the URI to read on its server; for a template, with its variables filled in.
 
         Raises:
-            ArgumentError: A variable is missing, or one is given that it does not have.
+            ArgumentError: A variable is missing or unknown.
         """
         template = self.entry.name
         names = _variables(template) if self.kind == "template" else []
@@ -82,7 +82,7 @@ class Content:
 
 
 def contents_of(snapshot: Snapshot) -> Mapping[str, Content]:
-    """All contents of a snapshot by key; a tool that has such a key hides it."""
+    """Return all contents of a snapshot by key; a tool with such a key takes precedence."""
     return {
         content.key: content
         for content in _contents(snapshot)
@@ -122,7 +122,7 @@ def _content(
     name = entry.name if kind == "prompt" else str(definition.get("name") or "")
     if kind == "skill" and name in ("", _SKILL_FILE, entry.name):
         name = entry.name.removesuffix(f"/{_SKILL_FILE}").rpartition("/")[2]
-    # Without any text, the address says what it is about.
+    # Without a description, the URI says what it is about.
     description = definition.get("description") or ("" if kind == "prompt" else entry.name)
     schema = {
         "type": "object",
@@ -160,14 +160,14 @@ _OPERATORS: Final[Mapping[str, tuple[str, str]]] = {
     "?": ("?", "&"),
     "&": ("&", "&"),
 }
-"""What comes before the first value, and between values."""
+"""Prefix of the first value, and separator of values, by operator."""
 _PAIRS: Final = (";", "?", "&")
 """Operators that write `name=value`."""
 _RESERVED: Final = ":/?#[]@!$&'()*+,;="
 
 
 def _variables(template: str) -> list[str]:
-    """The variables of a URI template, in order."""
+    """Return the variables of a URI template, in order."""
     return list(
         dict.fromkeys(name for match in _EXPRESSION.finditer(template) for name in _names(match[2]))
     )

@@ -1,4 +1,4 @@
-"""Notifies listeners of what changes in the catalog."""
+"""Notifies listeners of changes in the catalog."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ __all__ = ["CatalogEvents"]
 
 
 class CatalogEvents:
-    """The listeners of the catalog, by what they are notified of."""
+    """The listeners of the catalog, by kind of event."""
 
     def __init__(self) -> None:
         self._change_listeners: list[Callable[[CatalogChange], None]] = []

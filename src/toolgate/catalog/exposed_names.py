@@ -1,9 +1,9 @@
-"""Names under which clients see tools and prompts: short, and safe everywhere.
+"""Exposed names of tools and prompts: short, and valid in every client.
 
-An exposed name is `server__tool`. Clients differ in what they accept: some cut at 64 characters and
-put a prefix of their own before it, some allow only letters, digits, `_` and `-`, some lower-case
-names and fold `__` into `_`. So a name that would break in one of them is changed, and then always
-ends in a hash of its own key: it stays the same whatever other servers are there.
+An exposed name is `server__tool`. Clients differ in what they accept: some cut at 64 characters
+and add a prefix of their own, some allow only letters, digits, `_` and `-`, some lower-case
+names and fold `__` into `_`. So a name that would break in one of them is changed, and then
+always ends in a hash of its own key: it does not depend on which other servers exist.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from toolgate.base.names import fold, server_prefix
 
 __all__ = ["exposed_names"]
 
-# Characters of the hash that keeps shortened names apart: 32 bits. Chosen.
+# Characters of the hash that keeps shortened names apart: 32 bits (chosen).
 _HASH_CHARS = 8
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 
@@ -24,13 +24,13 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 def exposed_names(
     server: str, names: Sequence[str], *, limit: int, keys: Sequence[str] = ()
 ) -> list[str]:
-    """Exposed names of all tools (or prompts) of one server, in their order.
+    """Return the exposed names of all tools (or prompts) of one server, in order.
 
     Args:
         server: Name of the server.
-        names: Names on that server, each once.
-        limit: Most characters of an exposed name, 24 to 64.
-        keys: Their keys, where `names` are not those on the server.
+        names: Names on that server, without duplicates.
+        limit: Largest length of an exposed name, 24 to 64.
+        keys: Their keys, if `names` differ from those on the server.
     """
     prefix = server_prefix(server)
     plain = [f"{prefix}__{name}" for name in names]

@@ -9,14 +9,14 @@ from toolgate.upstream import Listing
 __all__ = ["INSTRUCTIONS", "EntryId", "listed_definitions"]
 
 EntryId: TypeAlias = tuple[EntryKind, str]
-"""Kind and name of a definition; a URI or URI template stands for the name where there is none."""
+"""Kind and name of a definition; a URI or URI template replaces a missing name."""
 
 INSTRUCTIONS: Final[EntryId] = ("instructions", "instructions")
-"""What a server says about its use: it has one such text."""
+"""Id of the instructions of a server, of which there is one text."""
 
 
 def listed_definitions(listing: Listing) -> Mapping[EntryId, Json]:
-    """Every definition of a listing as the server sent it, tools first."""
+    """Return every definition of a listing as the server sent it, tools first."""
     lists: tuple[tuple[EntryKind, str, tuple[Json, ...]], ...] = (
         ("tool", "name", listing.tools),
         ("prompt", "name", listing.prompts),

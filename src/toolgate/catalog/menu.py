@@ -1,4 +1,4 @@
-"""Decides what `tools/list` shows, by its cost, and caches the bytes."""
+"""Decides what `tools/list` returns, by its token cost, and caches the bytes."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,36 +9,36 @@ from toolgate.catalog.snapshot import CatalogEntry, Snapshot
 
 __all__ = ["Menu", "MenuRules"]
 
-# Share of `auto_tokens` below which all tools are listed again. Chosen, so that a listing near the
-# limit does not change with every tool.
+# Share of `auto_tokens` below which all tools are listed again, so that a list near the limit does
+# not change with every tool (chosen).
 _BACK_BELOW = 0.75
-# Listings that are kept as bytes, one for each set of permissions. Chosen.
+# Cached lists, one for each set of permissions (chosen).
 _KEPT = 64
 
 
 @dataclass(frozen=True, kw_only=True)
 class MenuRules:
-    """What the settings say about the menu."""
+    """The settings of the tool list."""
 
     mode: Literal["auto", "meta", "all"]
-    """`all` the real tools, `meta` the meta-tools and pinned ones, `auto` by size."""
+    """`all`: the real tools; `meta`: the meta-tools and pinned ones; `auto`: by size."""
 
     auto_tokens: int
-    """Menus up to this many estimated tokens are shown as they are."""
+    """Largest number of estimated tokens up to which `auto` lists all tools."""
 
     pinned: frozenset[str]
-    """Keys of tools that are always shown."""
+    """Keys of tools that are always listed."""
 
 
 class Menu:
-    """Decides whether the real tools are listed, and keeps the bytes of listings."""
+    """Decides whether the real tools are listed, and caches the lists as bytes."""
 
     def __init__(
         self, catalog: Catalog, meta_tool: Callable[[str, Sequence[CatalogEntry]], bytes]
     ) -> None:
         """List the tools of `catalog`.
 
-        `meta_tool` gives the definition of a meta-tool for somebody who may see some tools.
+        `meta_tool` returns the definition of a meta-tool for a caller who may see some tools.
         """
         self._catalog = catalog
         self._meta_tool = meta_tool
@@ -46,16 +46,16 @@ class Menu:
         self._listings: dict[tuple[object, ...], bytes] = {}
 
     def reset(self) -> None:
-        """The rules have changed: decide anew."""
+        """Decide again, because the rules have changed."""
         self._shows_all = None
         self._listings.clear()
 
     def shows_all(self, rules: MenuRules) -> bool:
         """Whether the real tools are listed now.
 
-        With `auto`, while a server was never listed the size is not known, and the meta-tools are
-        shown. Near the limit a list that flips with every small change would cost clients their
-        prompt cache, so it goes back to all tools only well below it.
+        With `auto`, the meta-tools are listed while the size is unknown because a server was
+        never listed. A list that flips with every small change near the limit would cost clients
+        their prompt cache, so it switches back to all tools only well below the limit.
         """
         if rules.mode != "auto":
             return rules.mode == "all"
@@ -68,12 +68,12 @@ class Menu:
         return self._shows_all
 
     def listing(self, rules: MenuRules, allowed: bytes | None, meta: Sequence[str]) -> bytes:
-        """A JSON array of definitions.
+        """Return a JSON array of definitions.
 
         Args:
-            rules: What the settings say.
-            allowed: For each tool of the snapshot a byte, 1 where the caller may see it; None: all.
-            meta: Names of the meta-tools to show before the real tools.
+            rules: The settings.
+            allowed: One byte for each tool of the snapshot, 1 if the caller may see it; None: all.
+            meta: Names of the meta-tools to list before the real tools.
         """
         snapshot = self._catalog.snapshot
         every = self.shows_all(rules)

@@ -1,4 +1,4 @@
-"""Offers tools as their overrides say: another name, other texts, fewer parameters."""
+"""Applies overrides to tools: another name, other texts, fewer parameters."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -11,7 +11,7 @@ from toolgate.types import Json, ParameterOverride, ToolOverride, json_array, js
 __all__ = ["TAGS", "OfferedTool", "is_per_caller", "offered_tools"]
 
 TAGS: Final = "toolgate/tags"
-"""Member of a definition's `_meta`: the tags of an override."""
+"""Member of a definition's `_meta` for the tags of an override."""
 
 _TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
     "string": str,
@@ -22,23 +22,23 @@ _TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
     "object": dict,
     "null": type(None),
 }
-"""Types of JSON Schema as they stand in settings."""
+"""Python types of settings, by JSON Schema type."""
 
 _COMBINED: Final = ("allOf", "anyOf", "oneOf")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OfferedTool:
-    """A tool of a server as it is offered."""
+    """A tool of a server as clients see it."""
 
     own_name: str
     """Its name on the server."""
 
     definition: Json
-    """The definition, under the name for clients."""
+    """The definition, with the name for clients."""
 
     override: ToolOverride | None = None
-    """What was changed; None: nothing."""
+    """The applied override; None: none."""
 
 
 def offered_tools(
@@ -47,16 +47,16 @@ def offered_tools(
     overrides: Mapping[str, ToolOverride],
     quarantined: Collection[str] = (),
 ) -> tuple[list[OfferedTool], list[str]]:
-    """Tools as they are offered, and sentences about overrides that cannot be applied.
+    """Return the tools as clients see them, and messages about overrides that cannot be applied.
 
-    A tool is left out when callers could otherwise send a parameter that its override hides or
-    fixes: the server calls it something else now.
+    A tool is left out if callers could otherwise send a parameter that its override hides or
+    fixes, because the server has renamed the parameter.
 
     Args:
         server: Name of the server.
         definitions: Its tools as it sent them.
         overrides: By the tool's own name.
-        quarantined: Names of further tools of the server, which are not offered now.
+        quarantined: Names of further tools of the server that are quarantined.
     """
     own_names = [str(definition["name"]) for definition in definitions]
     problems = [
@@ -87,7 +87,7 @@ def offered_tools(
 
 
 def is_per_caller(value: object) -> bool:
-    """Whether a value names something of the caller, `${user.NAME}`."""
+    """Whether a value refers to data of the caller, `${user.NAME}`."""
     if isinstance(value, str):
         return "${user." in value
     if isinstance(value, Mapping):
@@ -98,9 +98,10 @@ def is_per_caller(value: object) -> bool:
 def _names(
     own_names: Sequence[str], overrides: Mapping[str, ToolOverride], reserved: Collection[str]
 ) -> tuple[Mapping[str, str], list[str]]:
-    """The name of each tool for clients, by its own, and the tools that keep their own.
+    """Return the name of each tool for clients, by its own, and tools with refused names.
 
-    No tool gets a name that the server uses itself: whoever knows the server would call another.
+    No tool gets a name that the server itself uses: callers who know the server would call the
+    wrong tool.
     """
     new_names = {
         name: overrides[name].name
@@ -119,7 +120,7 @@ def _names(
 
 
 def _problems(name: str, definition: Json, override: ToolOverride) -> list[tuple[str, bool]]:
-    """What is wrong with an override of parameters, and whether the tool must not be offered."""
+    """Return what is wrong with a parameter override, and whether the tool must be left out."""
     schema = json_object(definition.get("inputSchema"))
     properties = json_object(schema.get("properties"))
     required = json_array(schema.get("required"))
@@ -150,9 +151,9 @@ def _problems(name: str, definition: Json, override: ToolOverride) -> list[tuple
 
 
 def _misfit(schema: Json, value: object) -> str:
-    """A value that a parameter does not take, and what it takes; empty: it may fit.
+    """Return why a parameter does not accept a value, and what it accepts; empty: it may fit.
 
-    By type and choices alone: the rest of a schema is for the server to say.
+    Checks type and choices only: the server checks the rest of the schema.
     """
     if value is None or is_per_caller(value):
         return ""
@@ -182,7 +183,7 @@ def _changed(definition: Json, override: ToolOverride) -> Json:
 
 
 def _schema(schema: Json, parameters: Mapping[str, ParameterOverride]) -> Json:
-    """The input schema without hidden parameters, and with the defaults of others."""
+    """Return the input schema without hidden parameters, and with overridden defaults."""
     properties = dict(json_object(schema.get("properties")))
     optional: set[str] = set()
     for name, change in parameters.items():
@@ -206,7 +207,7 @@ def _schema(schema: Json, parameters: Mapping[str, ParameterOverride]) -> Json:
 
 
 def _not_requiring(schema: Json, names: set[str]) -> Json:
-    """The schema without these names among what it requires, in its alternatives too."""
+    """Return the schema without these names in `required`, also in its alternatives."""
     changed = dict(schema)
     if "required" in schema:
         changed["required"] = [n for n in json_array(schema["required"]) if n not in names]

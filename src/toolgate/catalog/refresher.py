@@ -1,4 +1,4 @@
-"""Lists servers again in the background: when they connect, announce a change, or a TTL ends."""
+"""Lists servers again in the background: after they connect, a change, or the end of a TTL."""
 
 import asyncio
 import logging
@@ -15,13 +15,13 @@ __all__ = ["ListingRefresher"]
 log = logging.getLogger(__name__)
 
 _SETTLE_S = 0.02
-"""Servers often announce several changes at once; they are listed once (chosen)."""
+"""Seconds to wait before listing, since servers often announce several changes at once (chosen)."""
 
 _RETRY_S = 5.0
 """Seconds before a server whose listing failed is listed again (chosen)."""
 
 _MIN_TTL_S = 30.0
-"""Seconds for which a listing is used at least, whatever its `ttlMs` says (chosen)."""
+"""Shortest time in seconds for which a listing is used, whatever its `ttlMs` (chosen)."""
 
 
 class ListingRefresher:
@@ -35,13 +35,13 @@ class ListingRefresher:
         apply_listing: Callable[[str, Listing], Awaitable[None]],
         forget_states: Callable[[], None],
     ) -> None:
-        """Refresh nothing yet.
+        """Create the refresher; it refreshes nothing yet.
 
         Args:
             fleet: The servers.
-            events: Is notified of states and resources.
-            apply_listing: Takes a server and its new listing.
-            forget_states: Is called when the state of a server changes, before `events`.
+            events: Receives events about states and resources.
+            apply_listing: Receives a server and its new listing.
+            forget_states: Called when the state of a server changes, before `events`.
         """
         self._fleet = fleet
         self._events = events
@@ -55,11 +55,11 @@ class ListingRefresher:
 
     @property
     def is_refreshing(self) -> bool:
-        """Whether a server is being listed."""
+        """Whether any server is being listed."""
         return bool(self._tasks)
 
     def failure(self, name: str) -> str:
-        """Why the last listing of a server failed; empty if it worked, or has not ended."""
+        """Return why the last listing of a server failed; empty if it succeeded or is running."""
         return self._failures.get(name, "")
 
     async def wait_for_progress(self) -> None:
@@ -68,7 +68,7 @@ class ListingRefresher:
         await self._progress.wait()
 
     def refresh_soon(self, name: str) -> None:
-        """List a server; while it is being listed, once more afterwards."""
+        """List a server; if it is being listed, list it once more afterwards."""
         if name in self._tasks:
             self._changed_meanwhile.add(name)
             return
@@ -77,7 +77,7 @@ class ListingRefresher:
         task.add_done_callback(lambda done: self._refreshed(name, done))
 
     def forget(self, name: str) -> None:
-        """A server is removed."""
+        """Forget a removed server."""
         self._failures.pop(name, None)
         self._cancel_timer(name)
 
@@ -112,7 +112,7 @@ class ListingRefresher:
         self.refresh_soon(server.name)
 
     def server_state(self, server: UpstreamServer) -> None:
-        """Notify listeners; the lists stay, and searches read the state when they run."""
+        """Notify listeners; the lists stay, since searches read the state when they run."""
         del server
         self._notify_state()
 
@@ -128,7 +128,7 @@ class ListingRefresher:
     def _refreshed(self, name: str, done: asyncio.Task[None]) -> None:
         self._tasks.pop(name, None)
         if not done.cancelled() and (error := done.exception()) is not None:
-            # A fault of ours must not leave a server unlisted without a log entry.
+            # A bug of ours must not leave a server unlisted without a log entry.
             log.error("listing failed unexpectedly", extra={"server": name}, exc_info=error)
             self._refresh_later(name, _RETRY_S)
         if name in self._changed_meanwhile:

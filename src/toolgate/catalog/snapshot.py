@@ -24,7 +24,7 @@ __all__ = ["CatalogEntry", "ServerEntries", "Snapshot", "build_entries", "cache_
 class CatalogEntry:
     """A tool, prompt, resource or template of a server.
 
-    Its definition is kept as bytes and parsed where it is used: a catalog is mostly listed.
+    Its definition is stored as bytes and parsed on use, since most uses only list it.
     """
 
     key: str
@@ -34,60 +34,60 @@ class CatalogEntry:
     """Name of its server."""
 
     name: str
-    """Its name on that server, or that of its override; for resources the URI, for templates the
+    """Its name on that server, or from its override; for resources the URI, for templates the
     URI template."""
 
     exposed: str
     """The name (or URI) that clients use."""
 
     raw: bytes
-    """The definition as clients see it: as the server sent it, with the changes of its override,
-    under its exposed name."""
+    """The definition as clients see it: as the server sent it, with the changes of its override
+    and its exposed name."""
 
     digest: str
-    """SHA-256 of what the server sent, and of its override; changes when anything of it changes."""
+    """SHA-256 of the server's definition and its override; changes when either changes."""
 
     repeatable: bool = False
-    """Annotated as read-only or idempotent: an interrupted call may be sent again."""
+    """Whether it is annotated as read-only or idempotent: an interrupted call may be sent again."""
 
     read_only: bool = False
-    """Annotated as read-only."""
+    """Whether it is annotated as read-only."""
 
     destructive: bool = True
-    """Whether it may destroy something; assumed unless annotated otherwise."""
+    """Whether it may destroy data; true unless annotated otherwise."""
 
     internal: bool = False
-    """Whether only other tools use it; hidden from callers without the right `internal`."""
+    """Whether only other tools use it; hidden from callers without the permission `internal`."""
 
     mirrors_arguments: bool = False
     """Whether calls repeat arguments in HTTP headers (`x-mcp-header` in the input schema)."""
 
     override: ToolOverride | None = None
-    """What clients see and send differently from the server; None: nothing."""
+    """The override that changes what clients see and send; None: none."""
 
     listed: bytes = b""
-    """The definition as the server sent it, where an override changes it; else empty."""
+    """The definition as the server sent it, if an override changes it; else empty."""
 
     @property
     def own_name(self) -> str:
-        """The name by which its server knows it."""
+        """Its name on its server."""
         return self.key.partition(":")[2]
 
     @property
     def shown_key(self) -> str:
-        """`server:name` with the name that clients see. WARNING: rights belong to `key`."""
+        """`server:name` with the name that clients see. WARNING: permissions use `key`."""
         return self.key if self.override is None else f"{self.server}:{self.name}"
 
     @property
     def listed_definition(self) -> Json:
-        """The definition as the server sent it, parsed anew each time."""
+        """Parse the definition as the server sent it."""
         if self.listed:
             return json_object(json_text.loads(self.listed))
         return {**self.definition, "name": self.own_name}
 
     @property
     def definition(self) -> Json:
-        """The definition as clients see it, parsed anew each time."""
+        """Parse the definition as clients see it."""
         return json_object(json_text.loads(self.raw))
 
 
@@ -108,28 +108,28 @@ class ServerEntries:
     """Resource templates."""
 
     capabilities: Json = field(default_factory=dict[str, Any])
-    """What the server declared."""
+    """Capabilities that the server declared."""
 
     instructions: str = ""
-    """What the server says about its use."""
+    """The server's instructions for its use."""
 
     listed_at: str | None = None
     """When it was listed, UTC, ISO 8601; None: never."""
 
     left_out: tuple[str, ...] = ()
-    """Sentences about entries that could not be used."""
+    """Messages about entries that could not be used."""
 
     quarantined: Mapping[EntryId, str] = field(default_factory=dict[EntryId, str])
-    """What is quarantined, each with the reason; in none of the lists above."""
+    """Quarantined definitions, each with the reason; not in the lists above."""
 
     overrides: Mapping[str, ToolOverride] = field(default_factory=dict[str, ToolOverride])
-    """The overrides that are applied, by the tool's own name."""
+    """The applied overrides, by the tool's own name."""
 
     override_problems: tuple[str, ...] = ()
-    """Sentences about overrides that cannot be applied."""
+    """Messages about overrides that cannot be applied."""
 
     listed_tools: tuple[bytes, ...] = ()
-    """All tools as the server sent them, where there are overrides; else empty."""
+    """All tools as the server sent them, if there are overrides; else empty."""
 
     def with_overrides(
         self,
@@ -139,7 +139,7 @@ class ServerEntries:
         max_name_chars: int,
         flat: bool,
     ) -> "ServerEntries":
-        """The same with other overrides of its tools."""
+        """Return a copy with other overrides of its tools."""
         tools = _tools(
             server,
             self.listed,
@@ -152,7 +152,7 @@ class ServerEntries:
 
     @property
     def listed(self) -> list[Json]:
-        """Its tools as the server sent them, parsed anew each time."""
+        """Parse its tools as the server sent them."""
         if not self.overrides:
             return [tool.listed_definition for tool in self.tools]
         return [json_object(json_text.loads(raw)) for raw in self.listed_tools]
@@ -164,13 +164,13 @@ class ServerEntries:
 
     @cached_property
     def renamed(self) -> Mapping[str, CatalogEntry]:
-        """Its tools with another name than their own, by `shown_key`."""
+        """Its renamed tools, by `shown_key`."""
         if not self.overrides:
             return {}
         return {tool.shown_key: tool for tool in self.tools if tool.shown_key != tool.key}
 
     def withholds(self, uri: str) -> bool:
-        """Whether a URI of this server is that of a quarantined resource, or of such a template."""
+        """Whether a URI of this server belongs to a quarantined resource or template."""
         plain = unquote(uri)  # a server may take an escaped letter for the letter
         names = [name for kind, name in self.quarantined if kind == "resource"]
         if any(unquote(name) == plain for name in names):
@@ -191,17 +191,17 @@ _TOOLS = attrgetter("tools")
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All servers at one moment. Snapshots share the entries of servers that did not change."""
+    """All servers at one moment. Snapshots share the entries of unchanged servers."""
 
     version: int = 0
     """Grows with every change."""
 
     servers: Mapping[str, ServerEntries] = field(default_factory=dict[str, ServerEntries])
-    """By server name, in the order of the servers; disabled servers are not in it."""
+    """Enabled servers by name, in order."""
 
     @property
     def tools(self) -> tuple[CatalogEntry, ...]:
-        """All tools, in the order of servers and of their lists."""
+        """All tools, in the order of the servers and their lists."""
         return self._tools
 
     @cached_property
@@ -209,19 +209,19 @@ class Snapshot:
         return tuple(chain.from_iterable(map(_TOOLS, self.servers.values())))
 
     def span(self, server: str) -> slice:
-        """Where a server's tools are in `tools`; empty for one that is not there."""
+        """Return the positions of a server's tools in `tools`; empty for an unknown server."""
         end = self._ends.get(server)
         return slice(0, 0) if end is None else slice(end - len(self.servers[server].tools), end)
 
     @cached_property
     def _ends(self) -> Mapping[str, int]:
-        """Where the tools of each server end. Numbers alone: there may be 200,000 of them."""
+        """End of each server's tools in `tools`. Only numbers: there may be 200,000 tools."""
         counts = map(len, map(_TOOLS, self.servers.values()))
         return dict(zip(self.servers, accumulate(counts), strict=True))
 
     @cached_property
     def quarantined(self) -> Mapping[str, str]:
-        """Quarantined tools: key and reason."""
+        """Quarantined tools: reason by key."""
         return {
             f"{server}:{name}": why
             for server, entries in self.servers.items()
@@ -231,9 +231,9 @@ class Snapshot:
         }
 
     def tool(self, key: str) -> CatalogEntry | None:
-        """A tool by its key, as cheap right after a change as at any other time.
+        """Return a tool by its key, without building an index of all tools.
 
-        The key with the name of its override means the same tool; no server uses that name itself.
+        The key with its overridden name works, too; no other tool of the server has that name.
         """
         entries = self.servers.get(key.partition(":")[0])
         if entries is None:
@@ -241,18 +241,18 @@ class Snapshot:
         return entries.by_key.get(key) or entries.renamed.get(key)
 
     def shown_key(self, key: str) -> str:
-        """`server:name` of a tool with the name that clients see."""
+        """Return `server:name` of a tool with the name that clients see."""
         entry = self.tool(key)
         return key if entry is None else entry.shown_key
 
     def own_key(self, key: str) -> str:
-        """The key of a tool for what `shown_key` gave."""
+        """Return the key of a tool from its `shown_key`."""
         entry = self.tool(key)
         return key if entry is None else entry.key
 
     @cached_property
     def has_renamed(self) -> bool:
-        """Whether any tool has another name than its own."""
+        """Whether any tool is renamed."""
         return any(entries.renamed for entries in self.servers.values() if entries.overrides)
 
     @cached_property
@@ -274,7 +274,8 @@ class Snapshot:
     def resources(self) -> Mapping[str, CatalogEntry]:
         """Resources by the URI that clients use.
 
-        A URI that two servers offer stays with the first; the others' is `toolgate://SERVER/URI`.
+        If two servers offer the same URI, the first one keeps it; the other's is
+        `toolgate://SERVER/URI`.
         """
         by_uri: dict[str, CatalogEntry] = {}
         for entries in self.servers.values():
@@ -287,7 +288,7 @@ class Snapshot:
 
     @cached_property
     def templates(self) -> Mapping[str, CatalogEntry]:
-        """Resource templates by the URI template that clients use; as for `resources`."""
+        """Resource templates by the URI template that clients use; see `resources`."""
         by_uri: dict[str, CatalogEntry] = {}
         for entries in self.servers.values():
             for entry in entries.templates:
@@ -305,14 +306,14 @@ class Snapshot:
     def resource_of(
         self, uri: str, *, allowed: Callable[[str, str], bool] | None = None
     ) -> tuple[str, str] | None:
-        """Server and its own URI for a URI that a client reads; None when nobody offers it.
+        """Return server and its own URI for a URI that a client reads; None: no server offers it.
 
         Listed resources first, then templates that match, then the explicit form
         `toolgate://SERVER/URI`.
 
         Args:
-            uri: As the client writes it.
-            allowed: Whether a resource (server and its own URI) counts; None: all do.
+            uri: The URI from the client.
+            allowed: Whether a resource (server and its own URI) may be used; None: all may.
         """
         for server, server_uri in self._offers(uri):
             if allowed is None or allowed(server, server_uri):
@@ -320,7 +321,7 @@ class Snapshot:
         return None
 
     def template_variables(self, server: str, uri: str) -> Mapping[str, str]:
-        """What a URI has in the places of the templates of a server, percent-decoded, by name."""
+        """Return the values of a server's template variables in a URI, percent-decoded, by name."""
         entries = self.servers.get(server)
         variables: dict[str, str] = {}
         for template in entries.templates if entries is not None else ():
@@ -347,7 +348,7 @@ class Snapshot:
 
 
 def cache_problem(entry: CatalogEntry | None, spec: ServerSpec) -> str:
-    """Why results of a tool are not kept although its settings ask for that; empty: they are."""
+    """Return why results of a tool are not cached although its settings say so; empty: they are."""
     if entry is None:
         return "The server has no such tool."
     if not spec.trust:
@@ -373,7 +374,7 @@ def build_entries(
     flat: bool = False,
     overrides: Mapping[str, ToolOverride] | None = None,
 ) -> ServerEntries:
-    """Entries from definitions as the server sent them; each has a usable `name` or `uri`."""
+    """Build entries from definitions as the server sent them, all with a valid `name` or `uri`."""
     withheld = quarantined or {}
     return ServerEntries(
         **_tools(
@@ -399,7 +400,7 @@ def _tools(
     max_name_chars: int,
     flat: bool,
 ) -> Json:
-    """What `ServerEntries` says about tools, by the names of its fields."""
+    """Return the fields of `ServerEntries` about tools."""
     if not overrides:
         tools = _named_entries(server, listed, max_name_chars=max_name_chars, flat=flat)
         return {"tools": tools, "overrides": {}, "override_problems": (), "listed_tools": ()}
@@ -422,7 +423,7 @@ def _tools(
 
 
 def _overridden(server: str, tool: OfferedTool, exposed: str, listed: bytes) -> CatalogEntry:
-    """The entry of a tool of a server with overrides; not each of its tools has one."""
+    """Return the entry of a tool of a server with overrides; the tool itself may have none."""
     entry = _named_entry(server, tool.definition, tool.own_name, exposed)
     if tool.override is None:
         return entry
@@ -495,7 +496,7 @@ def _digest(definition: Json) -> str:
 
 
 def _hints(definition: Json) -> dict[str, bool]:
-    """What a definition says of itself in its annotations, and that it is internal."""
+    """Return the annotations of a definition, and whether it is internal."""
     hints = json_object(definition.get("annotations"))
     read_only = hints.get("readOnlyHint") is True
     return {
@@ -507,9 +508,9 @@ def _hints(definition: Json) -> dict[str, bool]:
 
 
 def _template_pattern(template: str) -> re.Pattern[str]:
-    """What a URI template (RFC 6570) can expand to, loosely, with a group for each expression.
+    """Compile a URI template (RFC 6570) to a lenient pattern with a group for each expression.
 
-    An expression is anything non-empty without `/`, or anything at all where it starts with an
+    An expression matches anything non-empty without `/`, or anything at all if it starts with an
     operator or explodes.
     """
     parts = _EXPRESSION.split(template[:_LONGEST_TEMPLATE])
@@ -525,7 +526,7 @@ def _template_pattern(template: str) -> re.Pattern[str]:
 
 
 def _variables_in(template: str) -> list[list[str]]:
-    """The names of the variables of each expression."""
+    """Return the names of the variables of each expression."""
     return [
         [re.sub(r":\d+$|\*$", "", name) for name in part.strip("{}+#/?&;.").split(",")]
         for part in _EXPRESSION.findall(template[:_LONGEST_TEMPLATE])
@@ -535,4 +536,5 @@ def _variables_in(template: str) -> list[list[str]]:
 _EXPRESSION = re.compile(r"(\{[^{}]*\})")
 _OPERATORS = ("+", "#", "/", "?", "&", ";", ".")
 _LONGEST_TEMPLATE = 2_000
-"""Characters of a URI template that are read; chosen: bounds what a server can make us parse."""
+"""Characters of a URI template that are parsed: bounds the work that a server can cause
+(chosen)."""

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class StoredListings:
-    """The stored listings of a project. A store that fails is logged and does no harm."""
+    """The stored listings of a project. Failures of the store are logged and do no harm."""
 
     def __init__(self, store: Store, project_id: str) -> None:
         self._store = store
@@ -28,7 +28,7 @@ class StoredListings:
         self._saving: set[asyncio.Task[None]] = set()
 
     async def load(self) -> list[tuple[str, Listing, str, str]]:
-        """Server, listing, time (UTC, ISO 8601) and digest of the server's configuration."""
+        """Return server, listing, time (UTC, ISO 8601) and digest of the server's configuration."""
         try:
             rows = await self._store.catalog.snapshots(self._project_id)
         except StoreError as error:
@@ -83,9 +83,9 @@ class StoredListings:
 
 
 def configuration_digest(spec: ServerSpec) -> str:
-    """What a stored listing depends on: how its server is started, without the secrets.
+    """Return a digest of what a listing depends on: how its server is started, without secrets.
 
-    A new token leaves the digest as it is; another command, address or variable does not.
+    A new token does not change the digest; another command, address or variable does.
     """
     mask = secret_mask(spec.options)
     text = mask(repr((spec.kind, _sorted(spec.options), spec.era, spec.subject)))

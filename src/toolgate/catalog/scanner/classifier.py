@@ -1,9 +1,9 @@
-"""A trained classifier of sentences: how much one reads like those that steer models.
+"""A trained classifier of sentences: how similar one is to sentences that steer models.
 
-Rules and signals know words; the classifier has learned, from thousands of sentences of both
-kinds, which words and signals stand together in orders to a model. It is linear: a sentence scores
-the weights of its words, of parts and pairs of them, and of its signals.
-`python -m training.steering` makes its weights.
+Rules and signals match words; the classifier has learned, from thousands of sentences of both
+kinds, which words and signals occur together in orders to a model. It is linear: the score of a
+sentence is the sum of the weights of its words, of word parts and pairs, and of its signals.
+`python -m training.steering` creates its weights.
 """
 
 import math
@@ -35,17 +35,17 @@ __all__ = [
 ]
 
 FEATURES: Final = 1 << 16
-"""Weights of a classifier; features share one where their hashes meet (chosen)."""
+"""Number of weights; features with the same hash share one (chosen)."""
 
 _MASK: Final = FEATURES - 1
 _MOST_WORDS: Final = 120
-"""Words of a sentence that are read (chosen); what is behind them is read as another sentence."""
+"""Longest sentence in words; the rest is scored as another sentence (chosen)."""
 
 FEWEST_WORDS: Final = 4
-"""Words of a sentence that can give an order (chosen)."""
+"""Shortest sentence in words that can give an order (chosen)."""
 
 _DAMPING: Final = 30
-"""Features that a sentence seems to have more than it has (chosen on sentences held out)."""
+"""Features added to the count of a sentence's features (chosen on held-out sentences)."""
 
 _CLASSES: Final = (
     ("://", re.compile(r"\b(?:https?|wss?|ftp|s3)://\S+"), " anurl "),
@@ -56,15 +56,15 @@ _CLASSES: Final = (
     (".env", re.compile(r"(?<!\w)\.env\b"), r" ahomefile \g<0> "),
     ("0", re.compile(r"\b0x[0-9a-f]{12,}\b|\b[a-z]{2}\d{14,}\b"), " anaccount "),
 )
-"""What differs from text to text and says the same: addresses, files of the person, accounts. Each
-with what stands in every text that has it, for speed."""
+"""Values that differ between texts and mean the same: addresses, personal files, accounts. Each
+with a substring that every text with it contains, for speed."""
 
 _NUMBER: Final = re.compile(r"\d+")
 
 _WORD: Final = re.compile(
     r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W_]+(?:['’][^\W_]+)?|<!--|-->|[<>`\[\]!:;]"
 )
-"""Words; each character of scripts that are written without blanks."""
+"""A word; a single character in scripts that are written without spaces."""
 
 
 def _words(sentence: str) -> list[str]:
@@ -75,7 +75,7 @@ def _words(sentence: str) -> list[str]:
     words: list[str] = []
     third = second = last = ""
     for word in _WORD.findall(_NUMBER.sub("0", text)):
-        # What is said again right away, as in long lists of numbers, says no more.
+        # An immediate repetition, as in long lists of numbers, adds no information.
         if word not in (last, second, third):
             words.append(word)
         third, second, last = second, last, word
@@ -87,7 +87,7 @@ def _hash(word: str) -> int:
 
 
 def _word_ids(word: str) -> list[int]:
-    """The features of a word by itself: the word, and its parts of four letters."""
+    """Return the features of a single word: the word, and its parts of four letters."""
     ids = [_hash(word) & _MASK]
     if len(word) > 4:
         marked = f"<{word}>"
@@ -96,7 +96,7 @@ def _word_ids(word: str) -> list[int]:
 
 
 def _pair_ids(hashes: Sequence[int]) -> list[int]:
-    """The features of words beside each other, of words with one between, and of three words."""
+    """Return the features of adjacent words, of words with one in between, and of three words."""
     nexts, others = hashes[1:], hashes[2:]
     return [
         *((one * 31 + two) & _MASK for one, two in zip(hashes, nexts, strict=False)),
@@ -109,7 +109,7 @@ def _pair_ids(hashes: Sequence[int]) -> list[int]:
 
 
 def feature_ids(sentence: str) -> list[int]:
-    """The features of a plain sentence, each as often as it occurs."""
+    """Return the features of a plain sentence, repeated as often as they occur."""
     words = _words(sentence)[:_MOST_WORDS]
     return [
         *(feature for word in words for feature in _word_ids(word)),
@@ -118,12 +118,12 @@ def feature_ids(sentence: str) -> list[int]:
 
 
 def damping(count: int) -> float:
-    """The factor for the sum of `count` weights: a few words alone are no evidence."""
+    """Return the factor for the sum of `count` weights: a few words alone are no evidence."""
     return 1 / math.sqrt(count + _DAMPING)
 
 
 def signal_features(signals: Iterable[Signal]) -> frozenset[str]:
-    """What the signals of a sentence say together: which there are, and of which groups."""
+    """Return the features of a sentence's signals: which ones, and of which groups."""
     present = {signal.id: signal.group for signal in signals}
     groups = Counter(present.values())
     several = (f"several {group}s" for group, count in groups.items() if count > 1)
@@ -133,17 +133,17 @@ def signal_features(signals: Iterable[Signal]) -> frozenset[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class ScoredSentence:
-    """A sentence, or two beside each other, and what the classifier says."""
+    """A sentence, or two adjacent ones, with its score."""
 
     text: str
-    """As it stands in the plain text."""
+    """The normalized text."""
 
     score: float
-    """How sure the classifier is that it steers a model; 0 to 1."""
+    """Confidence that it steers a model; 0 to 1."""
 
 
 class _Window(NamedTuple):
-    """What the score of a sentence is made of."""
+    """The parts of a sentence's score."""
 
     text: str
     total: float
@@ -158,12 +158,12 @@ class Classifier:
     def __init__(
         self, weights: Sequence[float], bias: float, signal_weights: Mapping[str, float]
     ) -> None:
-        """Make one.
+        """Create a classifier.
 
         Args:
             weights: `FEATURES` weights, of words and pairs of words by hash.
-            bias: Score of a sentence without features, as logit.
-            signal_weights: Weights of what `signal_features` gives.
+            bias: Score of a sentence without features, as a logit.
+            signal_weights: Weights of the features that `signal_features` returns.
         """
         self._weights = weights
         self._bias = bias
@@ -171,7 +171,7 @@ class Classifier:
         self._word_sums = lru_cache(maxsize=32_768)(self._sum_of_word)
 
     def most_steering(self, sentences: Iterable[Sentence]) -> ScoredSentence | None:
-        """The sentence, or pair of neighbours, that scores most; None without words."""
+        """Return the sentence, or adjacent pair, with the highest score; None without words."""
         best_logit, best, before = -math.inf, "", None
         for window in chain.from_iterable(map(self._windows, sentences)):
             if window.words >= FEWEST_WORDS:
@@ -199,7 +199,7 @@ class Classifier:
         return logit
 
     def _windows(self, sentence: Sentence) -> Iterator[_Window]:
-        """The sentence with the weights of its features; several where it is very long."""
+        """Yield the sentence with the weights of its features; several parts if it is very long."""
         words = _words(sentence.text)
         for begin in range(0, len(words), _MOST_WORDS):
             part = words[begin : begin + _MOST_WORDS]
@@ -217,14 +217,14 @@ class Classifier:
             )
 
     def _sum_of_word(self, word: str) -> tuple[float, int, int]:
-        """The weights of a word by itself together, how many there are, and its hash."""
+        """Return the sum of a word's weights, their number, and the hash of the word."""
         ids = _word_ids(word)
         return sum(self._weights[feature] for feature in ids), len(ids), _hash(word)
 
 
 @lru_cache(maxsize=1)
 def load_classifier() -> Classifier:
-    """The classifier that comes with Toolgate."""
+    """Return the classifier that ships with Toolgate."""
     path = files("toolgate.catalog.scanner").joinpath("classifier.npz")
     with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
         scaled = stored["weights"].astype(np.float32) * float(stored["scale"])

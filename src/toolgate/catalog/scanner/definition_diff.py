@@ -1,4 +1,4 @@
-"""The difference between two definitions of a tool, for whoever approves the change."""
+"""The difference between two definitions of a tool, for a person who approves the change."""
 
 import difflib
 from collections.abc import Iterator, Mapping
@@ -10,13 +10,13 @@ from toolgate.types import Json, json_object
 
 __all__ = ["Difference", "differences"]
 
-# Lines of a difference that are shown. Chosen: nobody reads more before deciding.
+# Lines of a difference that are shown: nobody reads more before deciding (chosen).
 _MOST_LINES: Final = 200
 
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """One place that is not as it was."""
+    """A difference in one place."""
 
     where: str
     """Path in the definition: `description`, `inputSchema.properties.to`."""
@@ -25,13 +25,13 @@ class Difference:
     """`added`, `removed` or `changed`."""
 
     before: str = ""
-    """The old text; JSON where it is no text."""
+    """The old text; JSON if it is not a string."""
 
     after: str = ""
     """The new text."""
 
     def lines(self) -> list[str]:
-        """The difference as lines that begin with `-` or `+`, long texts line by line."""
+        """Return lines that begin with `-` or `+`; long texts are compared line by line."""
         old, new = self.before.splitlines(), self.after.splitlines()
         if not old or not new:
             return [*(f"- {line}" for line in old), *(f"+ {line}" for line in new)][:_MOST_LINES]
@@ -40,12 +40,12 @@ class Difference:
 
 
 def differences(before: Json, after: Json) -> tuple[Difference, ...]:
-    """Every place in which two definitions differ, in the order of the new one."""
+    """Return every difference between two definitions, in the order of the new one."""
     return tuple(_compare("", before, after))
 
 
 def new_parameters(before: Json, after: Json) -> tuple[str, ...]:
-    """Names of parameters that a tool did not have before."""
+    """Return the names of parameters that a tool did not have before."""
     old = json_object(json_object(before.get("inputSchema")).get("properties"))
     new = json_object(json_object(after.get("inputSchema")).get("properties"))
     return tuple(name for name in new if name not in old)

@@ -1,4 +1,4 @@
-"""Texts that people skip and models read: leetspeak, letters set apart, marks inside words."""
+"""Text that people overlook and models read: leetspeak, spaced letters, marks inside words."""
 
 import re
 from collections.abc import Iterator
@@ -10,27 +10,27 @@ from toolgate.catalog.scanner.normalize import MAX_CHARS
 __all__ = ["has_letters_set_apart", "undisguised_texts"]
 
 _APART: Final = re.compile(r"(?<!\w)(?:[^\W\d_][ \u00a0.·*_-]{1,4}){4,}[^\W\d_](?!\w)")
-"""Five letters or more, each a word of its own."""
+"""Five or more spaced letters, each a word of its own."""
 
 _MOST_APART: Final = 10
-"""Letters set apart in a row that no honest text has: `a b c d` and initials are shorter (chosen,
-and none of 9,000 real tools has them)."""
+"""Number of spaced letters that no honest text has: `a b c d` and initials are shorter (chosen;
+none of 9,000 real tools has as many)."""
 
 _FEWEST_DIFFERENT: Final = 5
-"""Letters that words of such a length have among them; rulers and patterns have fewer (chosen)."""
+"""Different letters that words of this length have; rulers and patterns have fewer (chosen)."""
 
 _BETWEEN: Final = re.compile(r"[ \u00a0.·*_-]+")
 
 _APART_BY_ANYTHING: Final = re.compile(
     r"(?<![^\W_])(?:[^\W_][^A-Za-z0-9\n]{1,4}){4,}[^\W_](?![^\W_])"
 )
-"""The same with digits among the letters and any signs between them, as emoji: honest lists too."""
+"""The same with digits, and any characters in between, such as emoji; matches honest lists, too."""
 _ANY_BETWEEN: Final = re.compile(r"[\W_]+")
 
 _MARKED: Final = re.compile(r"[^\W_][*`~'’^]+[^\W_]")
 _MARKS: Final = re.compile(r"[*`~'’^]+")
 _RUN_TOGETHER: Final = re.compile(r"(?<![A-Za-z])[A-Za-z][a-z]+(?:_?[A-Z][a-z]+|_[a-z]+){3,}")
-"""Four words or more without blanks: `Ignore_all_previous`, `IgnoreAllPrevious`."""
+"""Four or more words without spaces: `Ignore_all_previous`, `IgnoreAllPrevious`."""
 _SEAM: Final = re.compile(r"_|(?<=[a-z])(?=[A-Z])")
 
 _ESCAPE: Final = re.compile(r"%[0-9A-Fa-f]{2}")
@@ -42,11 +42,11 @@ _LEET: Final = str.maketrans({"0": "o", "3": "e", "4": "a", "5": "s", "7": "t", 
 _ONE_AS_I: Final = str.maketrans({"1": "i", "!": "i", "|": "i"})
 _ONE_AS_L: Final = str.maketrans({"1": "l", "!": "l", "|": "l"})
 _FEWEST_LEET: Final = 2
-"""Words with digits among letters from which on they may be leetspeak; `sha1` alone is none."""
+"""Number of words with digits from which they may be leetspeak; a single `sha1` is not."""
 
 
 def has_letters_set_apart(text: str) -> bool:
-    """Whether a text spells words out, letter by letter, as no honest one does."""
+    """Whether a text spells words out letter by letter, as no honest one does."""
     for run in _APART.finditer(text[:MAX_CHARS]):
         letters = _BETWEEN.sub("", run[0])
         if len(letters) >= _MOST_APART and len(set(letters)) >= _FEWEST_DIFFERENT:
@@ -55,10 +55,10 @@ def has_letters_set_apart(text: str) -> bool:
 
 
 def undisguised_texts(text: str) -> Iterator[tuple[str, str]]:
-    """What a model may read out of a text, as `(words about the disguise, text)`.
+    """Yield what a model may read in a text, as `(description of the disguise, text)`.
 
-    A text without a disguise has none. Honest texts have web addresses with `%20` and names like
-    `s3`, so a disguise alone says nothing: what counts is what the text says without it.
+    Yields nothing for a text without a disguise. Honest texts have web addresses with `%20` and
+    names like `s3`, so a disguise alone means nothing: what counts is the text without it.
     """
     part = text[:MAX_CHARS]
     if "%" in part and len(_ESCAPE.findall(part)) >= _FEWEST_LEET:
@@ -79,7 +79,7 @@ def undisguised_texts(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _joined(match: re.Match[str]) -> str:
-    """Letters without what is between them; where that is longest, a blank."""
+    """Remove the separators of spaced letters; the longest ones become spaces."""
     shortest = min(len(between) for between in _ANY_BETWEEN.findall(match[0]))
     return _ANY_BETWEEN.sub(lambda between: " " if len(between[0]) > shortest else "", match[0])
 
@@ -93,6 +93,6 @@ def _is_leet(word: str) -> bool:
 def _plain_word(word: str, ones: dict[int, str]) -> str:
     if not any(char.isalpha() for char in word):
         return word
-    # At the end of a word, or twice, a one is an L: `a11`, `ema1l` is not told apart from `ma1n`.
+    # Twice, a one is an L: `a11`. A single one may be an I or an L: `ma1n`, `ema1l`.
     doubled = re.sub(r"[1!|]{2,}", lambda match: "l" * len(match[0]), word)
     return doubled.translate(_LEET).translate(ones)

@@ -19,18 +19,18 @@ __all__ = ["Judge", "QuarantineMode", "differs", "findings_of", "reason_of", "wi
 log = logging.getLogger(__name__)
 
 QuarantineMode = Literal["off", "suspicious", "changed", "new"]
-"""What is held back: nothing; what the scanner finds suspicious; every change, too; every new
-definition, too."""
+"""What is quarantined: nothing; suspicious definitions; all changed ones, too; all new ones,
+too."""
 
-# Chosen.
+# Both chosen.
 _NEW_PARAMETER: Final = 0.4
 _NEEDED: Final = 0.7
-"""Weights of parameters that came with a change, all optional or some required: alone they are
-growth, beside another finding they are not."""
+"""Weights of new parameters in a change, if all are optional or some are required: on their own
+they are normal growth, with another finding they are suspicious."""
 
 
 class Judge:
-    """Judges definitions of one server against what was accepted of them."""
+    """Compares the definitions of one server with those that were accepted."""
 
     def __init__(
         self,
@@ -42,14 +42,14 @@ class Judge:
         mode: QuarantineMode,
         was_in_use: bool = False,
     ) -> None:
-        """Judge nothing yet.
+        """Create a judge.
 
         Args:
-            scanner: Finds what is suspicious.
-            project_id: Of the gateway.
-            server: Whose definitions they are.
+            scanner: Finds suspicious definitions.
+            project_id: Project of the gateway.
+            server: Server of the definitions.
             neighbours: The tools of all servers.
-            mode: What is held back.
+            mode: What is quarantined.
             was_in_use: Whether clients could see all of them before Toolgate recorded any; those
                 that are not suspicious stay in use.
         """
@@ -61,7 +61,7 @@ class Judge:
         self._was_in_use = was_in_use
 
     def fingerprint(self, entry: EntryId, definition: Json, old: Fingerprint | None) -> Fingerprint:
-        """A definition that differs from the last one, with the judgement about it."""
+        """Return the row of a new or changed definition, with its state and findings."""
         kind, name = entry
         body = json_text.dumps(definition)
         digest = _digest(body)
@@ -105,7 +105,8 @@ class Judge:
     ) -> bool:
         kind = entry[0]
         if kind == "instructions":
-            # Models trust them most, and honest ones give orders, too: no scan can tell them apart.
+            # Models trust them most, and honest ones give orders, too: no scan can distinguish
+            # them.
             return True
         is_accepted = old is not None and bool(old.accepted)
         was_in_use = self._was_in_use and kind != "tool" and old is None
@@ -113,18 +114,18 @@ class Judge:
             (self._mode == "new" and not was_in_use)
             or (self._mode == "changed" and is_accepted)
             or is_suspicious(findings)
-            # What was held and changes again is no first sight: somebody has to look at it still.
+            # A quarantined definition that changes is not new: a person must still look at it.
             or (old is not None and old.state != "accepted" and not is_accepted and bool(findings))
         )
 
 
 def differs(row: Fingerprint | None, definition: Json) -> bool:
-    """Whether a definition is not the one that was seen last."""
+    """Whether a definition differs from the last seen one."""
     return row is None or row.digest != _digest(json_text.dumps(definition))
 
 
 def reason_of(row: Fingerprint) -> str:
-    """Why a definition is quarantined, as a sentence."""
+    """Return why a definition is quarantined, as a sentence."""
     if row.state == "rejected":
         return f"{row.decided_by or 'Somebody'} rejected it."
     findings = findings_of(row)
@@ -136,14 +137,14 @@ def reason_of(row: Fingerprint) -> str:
 
 
 def findings_of(row: Fingerprint) -> tuple[ScanFinding, ...]:
-    """What the scanner said about a definition."""
+    """Return the scanner's findings about a definition."""
     return tuple(
         ScanFinding(**finding) for finding in cast("list[dict[str, Any]]", json.loads(row.findings))
     )
 
 
 def without_texts(row: Fingerprint) -> Fingerprint:
-    """The row as it is remembered: of thousands of accepted definitions the digests do."""
+    """Return the row for the cache: digests suffice for thousands of accepted definitions."""
     return replace(row, definition=b"", accepted=b"") if row.state == "accepted" else row
 
 
@@ -161,7 +162,7 @@ def _not_read(error: Exception) -> ScanFinding:
 
 
 def _growth(before: Json, after: Json) -> list[ScanFinding]:
-    """Parameters that a tool did not have when it was accepted."""
+    """Return findings for parameters that a tool did not have when it was accepted."""
     added = new_parameters(before, after)
     if not added:
         return []

@@ -1,8 +1,8 @@
-"""Shows a text as a model reads it, whatever hides it.
+"""Converts a text to what a model reads, whatever hides it.
 
-A model reads letters of other alphabets that look like Latin ones, letters with something invisible
-between them, entities and Base64. Rules are written for plain text, so text is made plain first,
-and what had to be taken away is told: hiding is a finding of its own.
+A model reads letters of other alphabets that look like Latin ones, letters with something
+invisible in between, entities and Base64. Rules are written for plain text, so text is
+normalized first, and what had to be removed is reported: hiding text is a finding in itself.
 """
 
 import base64
@@ -18,7 +18,7 @@ from urllib.parse import unquote
 __all__ = ["MAX_CHARS", "decoded_parts", "hidden_kinds", "normalize", "skeleton"]
 
 MAX_CHARS: Final = 200_000
-"""So much of a text is read; definitions of real tools have less than a tenth of it."""
+"""Characters of a text that are read; definitions of real tools have less than a tenth of it."""
 
 _LOOK_ALIKE: Final = str.maketrans(
     {
@@ -29,15 +29,15 @@ _LOOK_ALIKE: Final = str.maketrans(
         **dict(zip("ıɩɡɑƅցօսհոռ", "iigabgouhnn", strict=True)),
     }
 )
-"""Cyrillic, Greek and Armenian letters that are drawn like Latin ones, a choice from the table of
+"""Cyrillic, Greek and Armenian letters that look like Latin ones, a selection from the table of
 https://www.unicode.org/reports/tr39/#Confusable_Detection."""
 
 _SMALL_CAPITALS: Final = str.maketrans("ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢ", "abcdefghijklmnoprstuvwyz")
 _OVERLAYS: Final = re.compile("[\u0300-\u036f\u20d0-\u20f0]")
-"""Marks drawn over the letter before, for which NFKC has no letter: a text struck through."""
+"""Combining marks for which NFKC has no letter, as in struck-through text."""
 
 _SAME_SHAPE: Final = str.maketrans({"0": "o", "1": "l", "i": "l", "5": "s", "|": "l", "$": "s"})
-"""Further characters that names, unlike sentences, are faked with."""
+"""Further characters that look alike in names, but not in sentences."""
 
 _INVISIBLE: Final = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
@@ -62,7 +62,7 @@ _HEX: Final = re.compile(r"(?<![0-9A-Fa-f])(?:[0-9A-Fa-f]{2}[ :]?){16,}")
 _ESCAPES: Final = re.compile(
     r"(?:\\u00[0-9a-fA-F]{2}|\\x[0-9a-fA-F]{2}|&#x?[0-9a-fA-F]+;|%[0-9A-Fa-f]{2}){8,}"
 )
-# Share of letters and spaces from which decoded bytes count as text. Chosen.
+# Share of letters and spaces from which decoded bytes count as text (chosen).
 _READABLE: Final = 0.85
 _ROT13: Final = str.maketrans(
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ",
@@ -80,7 +80,7 @@ _TURNED_OFTEN: Final = re.compile(
     )
     + r")\b"
 )
-"""Words of any English sentence; three of them turned stand in no other text."""
+"""Words of any English sentence in ROT13; only encoded text has three of them."""
 
 _BACKWARDS: Final = tuple(
     word[::-1] for word in ("instructions", "previous", "disregard", "passwords", "conversation")
@@ -89,7 +89,7 @@ _BACKWARDS: Final = tuple(
 
 @lru_cache(maxsize=256)
 def normalize(text: str) -> str:
-    """A text as a model reads it: Latin letters for their doubles, nothing invisible, one blank."""
+    """Return a text as a model reads it: Latin letters, nothing invisible, single spaces."""
     seen = _tags_read(html.unescape(text[:MAX_CHARS]))
     seen = _INVISIBLE.sub("", unicodedata.normalize("NFKC", seen))
     seen = _OVERLAYS.sub("", seen).translate(_SMALL_CAPITALS)
@@ -99,7 +99,7 @@ def normalize(text: str) -> str:
 
 
 def hidden_kinds(text: str) -> list[str]:
-    """How a text hides something, each as words for people; nothing for text that does not."""
+    """Return descriptions of how a text hides something; empty if it does not."""
     part = _FLAG.sub("", text[:MAX_CHARS])
     kinds: list[str] = []
     if _TAGS.search(part):
@@ -123,7 +123,7 @@ def hidden_kinds(text: str) -> list[str]:
 
 
 def decoded_parts(text: str) -> Iterator[tuple[str, str]]:
-    """Readable text that stands encoded in a text, as `(encoding, text)`."""
+    """Yield readable text that is encoded in a text, as `(encoding, text)`."""
     part = text[:MAX_CHARS]
     for match in _BASE64.finditer(part):
         raw = match[0].rstrip("=").replace("-", "+").replace("_", "/")
@@ -149,7 +149,7 @@ def decoded_parts(text: str) -> Iterator[tuple[str, str]]:
 
 
 def skeleton(name: str) -> str:
-    """A name without what people do not see, so that names that look alike are equal."""
+    """Return a name without invisible differences, so that names that look alike are equal."""
     seen = _INVISIBLE.sub("", unicodedata.normalize("NFKC", name)).translate(_LOOK_ALIKE)
     folded = "".join(
         char
@@ -160,7 +160,7 @@ def skeleton(name: str) -> str:
 
 
 def _latin_word(match: re.Match[str]) -> str:
-    """A word in which Latin and other letters stand together is meant to be read as Latin."""
+    """Replace look-alike letters in a word that mixes Latin and other letters."""
     word = match[0]
     return word.translate(_LOOK_ALIKE) if _mixes(word) or _fakes(word) else word
 
@@ -169,26 +169,26 @@ def _mixes(word: str) -> bool:
     if word.isascii():
         return False
     latin = any(char.isascii() for char in word)
-    # Units and symbols of science (µm, Ωm, Δt, λ1) are Greek and Latin in one word, but short.
+    # Scientific units and symbols (µm, Ωm, Δt, λ1) mix Greek and Latin, but are short.
     return latin and len(word) > 2 and any(char in _FAKES for char in word)
 
 
 def _fakes(word: str) -> bool:
-    """Whether every letter of a word is a double: `сору` in Cyrillic."""
+    """Whether every letter of a word is a look-alike: `сору` in Cyrillic."""
     return not word.isascii() and len(word) > 3 and word.translate(_LOOK_ALIKE).isascii()
 
 
 _FAKES: Final = frozenset(chr(code) for code in _LOOK_ALIKE) - {"ı"}
-"""Letters that do not stand in words among Latin ones; Turkish has one that does."""
+"""Letters that do not occur in words with Latin ones; Turkish has one that does."""
 
 
 def _tags_read(text: str) -> str:
-    """Tag characters as the letters that models read them as."""
+    """Replace tag characters by the letters that models read."""
     return _TAGS.sub(lambda match: chr(ord(match[0]) - 0xE0000), text)
 
 
 def _readable(content: bytes) -> str:
-    """Bytes as text, if they are words and not a key, a picture or a hash."""
+    """Return bytes as text, if they are words and not a key, a picture or a hash."""
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError:

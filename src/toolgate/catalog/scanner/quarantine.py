@@ -1,9 +1,9 @@
 """Quarantine: which definitions were accepted, and which await a decision.
 
-A server that changes a definition after people have come to trust it ("rug pull") is the attack
-that a look at the first definition cannot see. So the accepted definition is kept, and a changed
-one is looked over against it. That holds for all that a model reads of a server: its tools,
-prompts, resources, resource templates and instructions.
+In the "rug pull" attack, a server changes a definition after people have come to trust it, which
+an inspection of the first definition cannot detect. So the accepted definition is stored, and a
+changed one is compared with it. That applies to everything that a model reads of a server: its
+tools, prompts, resources, resource templates and instructions.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 
 class Quarantine:
-    """Inspects what servers list, and remembers definitions and decisions."""
+    """Inspects what servers list, and stores definitions and decisions."""
 
     def __init__(
         self,
@@ -49,13 +49,13 @@ class Quarantine:
         mode: Callable[[], QuarantineMode],
         scanner: Scanner | None = None,
     ) -> None:
-        """Make one; it reads the store when it is first asked.
+        """Create a quarantine; it reads the store on first use.
 
         Args:
-            store: Where definitions are kept as they were seen.
-            project_id: Of the gateway.
-            mode: Says what is held back now; settings may change.
-            scanner: Its rules; None: those that come with Toolgate.
+            store: Stores the last seen definitions.
+            project_id: Project of the gateway.
+            mode: Returns what is quarantined now; settings may change.
+            scanner: The scanner; None: one with the rules that ship with Toolgate.
         """
         self._store = store
         self._project_id = project_id
@@ -63,23 +63,23 @@ class Quarantine:
         self._scanner = scanner
         self._rows_by_server: dict[str, dict[EntryId, Fingerprint]] | None = None
         self._has_tools_only = False
-        """Whether the store is of a version that recorded tools alone."""
+        """Whether the store was written by a version that recorded only tools."""
         self._lock = asyncio.Lock()
 
     async def inspect(
         self, server: str, listing: Listing, *, is_stored: bool = False
     ) -> Mapping[EntryId, str]:
-        """Which definitions of a listing to quarantine, each with the reason.
+        """Return the definitions of a listing to quarantine, each with the reason.
 
-        What cannot be read from the store counts as never seen, and is looked over.
+        Definitions that cannot be read from the store count as new, and are scanned.
 
         Args:
-            server: Whose listing it is.
-            listing: What it offers.
-            is_stored: Whether an earlier run stored the listing; then clients may have seen it.
+            server: The server.
+            listing: Its listing.
+            is_stored: Whether an earlier run stored the listing, so that clients may have seen it.
 
         Raises:
-            StoreError: A definition has changed, and what was accepted of it cannot be read.
+            StoreError: A definition has changed, and the accepted one cannot be read.
         """
         async with self._lock:
             rows = (await self._all()).setdefault(server, {})
@@ -100,7 +100,7 @@ class Quarantine:
             return {entry: reason_of(rows[entry]) for entry in listed if self._holds(rows[entry])}
 
     async def refresh(self) -> frozenset[str]:
-        """Adopt decisions that other processes made; gives the servers that they are about.
+        """Adopt decisions that other processes made. Returns the affected servers.
 
         Raises:
             StoreError: They cannot be read; a later call reads them again.
@@ -119,7 +119,7 @@ class Quarantine:
         return frozenset(row.server for row in decided)
 
     async def list_quarantined(self, server: str | None = None) -> list[QuarantinedEntry]:
-        """Quarantined definitions by server, kind and name; None: of all servers."""
+        """Return quarantined definitions by server, kind and name; None: of all servers."""
         async with self._lock:
             everything = await self._all()
             rows = [
@@ -137,11 +137,11 @@ class Quarantine:
     async def decide(
         self, server: str, kind: EntryKind, name: str, *, accept: bool, by: str
     ) -> QuarantinedEntry:
-        """Accept a definition or keep it quarantined, until it changes again.
+        """Accept a definition or reject it, until it changes again.
 
         Raises:
-            UnknownEntryError: No such definition is held back.
-            StoreError: The decision could not be kept; nothing has changed.
+            UnknownEntryError: No such definition is quarantined.
+            StoreError: The decision could not be stored; nothing has changed.
         """
         async with self._lock:
             rows = (await self._all()).get(server, {})
@@ -164,7 +164,7 @@ class Quarantine:
             return quarantined_entry(row)
 
     async def versions(self, server: str, tool: str, current: Json) -> list[ReplacedDefinition]:
-        """What a tool was before, the last first, each with what is different from the next.
+        """Return the previous definitions of a tool, latest first, each with the following changes.
 
         Args:
             server: Its server.
@@ -193,7 +193,7 @@ class Quarantine:
         return versions
 
     async def forget(self, server: str) -> None:
-        """A server is removed: nothing of it is known any more."""
+        """Delete everything about a removed server."""
         async with self._lock:
             (await self._all()).pop(server, None)
             try:
@@ -202,7 +202,7 @@ class Quarantine:
                 log.warning("definitions seen not forgotten", extra={"error": error.full_text})
 
     def _holds(self, row: Fingerprint) -> bool:
-        """A decision holds in every mode but `off`; the modes differ in what they ask about."""
+        """Whether a definition is quarantined: decisions hold in every mode but `off`."""
         return row.state != "accepted" and self._mode() != "off"
 
     async def _all(self) -> dict[str, dict[EntryId, Fingerprint]]:
@@ -221,7 +221,7 @@ class Quarantine:
     async def _judged_elsewhere(
         self, server: str, definitions: Mapping[EntryId, Json]
     ) -> dict[EntryId, Fingerprint]:
-        """What the store has of exactly these definitions: another process listed them first."""
+        """Return stored rows of exactly these definitions, which another process saw first."""
         try:
             rows = await self._store.catalog.fingerprints(self._project_id, server)
         except StoreError as error:
@@ -239,7 +239,7 @@ class Quarantine:
         rows_by_entry: Mapping[EntryId, Fingerprint],
         entries: Collection[EntryId],
     ) -> Mapping[EntryId, Fingerprint]:
-        """What is known of a server, with the texts of those of these that were accepted."""
+        """Return the rows of a server, with texts for those of these entries that were accepted."""
         if not any(
             entry in rows_by_entry and rows_by_entry[entry].accepted_digest for entry in entries
         ):
@@ -258,7 +258,7 @@ class Quarantine:
         )
 
     async def _save(self, rows: Sequence[Fingerprint], *, changed: Collection[str]) -> bool:
-        """Whether they are in the store now."""
+        """Store rows. Returns whether that succeeded."""
         try:
             await self._store.catalog.save_fingerprints(rows, changed=changed)
         except StoreError as error:
@@ -294,7 +294,7 @@ def _id_of(row: Fingerprint) -> EntryId:
 
 
 def _is_decided_anew(old: Fingerprint, stored: Fingerprint) -> bool:
-    """Whether the store has another decision about the definition that is quarantined here."""
+    """Whether the store has a new decision about a definition that is quarantined here."""
     return (
         old.state != "accepted"
         and stored.digest == old.digest

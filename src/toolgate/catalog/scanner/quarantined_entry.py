@@ -21,28 +21,28 @@ class QuarantinedEntry:
     """Its server."""
 
     kind: EntryKind
-    """What it is the definition of."""
+    """Its kind."""
 
     name: str
     """Its name on that server; for resources the URI, for templates the URI template."""
 
     reason: str
-    """Why, as a sentence."""
+    """Why it is quarantined, as a sentence."""
 
     state: Literal["held", "rejected"]
-    """Whether somebody has said no already."""
+    """`rejected` if a person has decided."""
 
     seen_at: str
-    """When this definition was seen first; UTC, ISO 8601."""
+    """When this definition was first seen; UTC, ISO 8601."""
 
     findings: tuple[ScanFinding, ...]
-    """What the scanner says."""
+    """The scanner's findings."""
 
     differences: tuple[Difference, ...]
-    """Against the definition that was accepted; everything, where none was."""
+    """Differences from the accepted definition; everything, if there was none."""
 
     definition: Json
-    """As the server sent it."""
+    """The definition as the server sent it."""
 
     @property
     def key(self) -> str:
@@ -55,23 +55,23 @@ class ReplacedDefinition:
     """A definition of a tool that its server has replaced."""
 
     seen_at: str
-    """When it was seen first; UTC, ISO 8601."""
+    """When it was first seen; UTC, ISO 8601."""
 
     replaced_at: str
-    """When the next one came; UTC, ISO 8601."""
+    """When the next definition was seen; UTC, ISO 8601."""
 
     state: Literal["accepted", "held", "rejected"]
-    """What held for it last."""
+    """Its last state."""
 
     definition: Json
-    """As the server sent it."""
+    """The definition as the server sent it."""
 
     differences: tuple[Difference, ...]
-    """What the next one changed."""
+    """Changes in the next definition."""
 
 
 def quarantined_entry(row: Fingerprint) -> QuarantinedEntry:
-    """The entry of a row with its texts."""
+    """Return the entry of a row with texts."""
     definition = json_object(json_text.loads(row.definition))
     before = json_object(json_text.loads(row.accepted)) if row.accepted else {}
     return QuarantinedEntry(

@@ -16,31 +16,31 @@ _KEYS: Final = frozenset({"id", "says", "weight", "any", "unless", "needs", "in_
 
 @dataclass(frozen=True, kw_only=True)
 class ScanRule:
-    """Something that a tool's text does not say for its own sake."""
+    """A pattern that honest descriptions of tools do not have."""
 
     id: str
-    """Stable; findings and settings name it."""
+    """A stable id; findings and settings use it."""
 
     says: str
     """What the text does, as the end of a sentence that begins with "It"."""
 
     weight: float
-    """How much it counts; findings of 1 together hold a tool back."""
+    """Its weight; findings that sum to 1 quarantine a tool."""
 
     patterns: tuple[re.Pattern[str], ...]
-    """One of them is in the text."""
+    """At least one of them matches."""
 
     unless: tuple[re.Pattern[str], ...] = ()
-    """And none of these within the same sentence."""
+    """None of these matches within the same sentence."""
 
     needs: tuple[str, ...] = ()
-    """One of these is in every text, in small letters, in which it can hold; empty: unknown."""
+    """Every matching text contains one of these in lower case; empty: unknown."""
 
     in_names: bool = False
-    """Whether names of parameters are looked at, too."""
+    """Whether names of parameters are searched, too."""
 
     def search(self, text: str, lowered: str) -> re.Match[str] | None:
-        """The first place where it holds in a plain text; `lowered` is that in small letters."""
+        """Return the first match in a plain text; `lowered` is the text in lower case."""
         if not has_needed_word(lowered, self.needs):
             return None
         for pattern in self.patterns:
@@ -51,8 +51,8 @@ class ScanRule:
 
 
 def has_needed_word(lowered: str, needs: tuple[str, ...]) -> bool:
-    """Whether a text in small letters has one of the words that are needed, if any are; quick."""
-    # A loop, as this is asked very often: `any` with a generator takes twice the time.
+    """Whether a lower-case text has one of the needed words, if there are any; fast."""
+    # A loop, since this is called very often: `any` with a generator takes twice as long.
     for word in needs:
         if word in lowered:
             return True
@@ -67,7 +67,7 @@ def _sentence(text: str, match: re.Match[str]) -> str:
 
 @lru_cache(maxsize=1)
 def load_rules() -> tuple[ScanRule, ...]:
-    """The rules that come with Toolgate.
+    """Return the rules that ship with Toolgate.
 
     Raises:
         SettingError: The file of rules is damaged.
@@ -98,7 +98,7 @@ def _rule(row: dict[str, Any], phrases: dict[str, str]) -> ScanRule:
 
 
 def expression(source: str, phrases: dict[str, str]) -> re.Pattern[str]:
-    """A rule's expression; `{name}` stands for a phrase, a blank for any space."""
+    """Compile a rule's expression; `{name}` is replaced by a phrase, a space matches any."""
     full = source
     while match := re.search(r"\{([a-z_]+)\}", full):
         full = full[: match.start()] + f"(?:{phrases[match[1]]})" + full[match.end() :]

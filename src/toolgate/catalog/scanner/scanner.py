@@ -1,7 +1,8 @@
 """Scans a tool definition and reports what is suspicious.
 
 It reads everything that a model would read: name, title, description, and every text and name of
-the schemas. It decides nothing: whoever asked holds back what has findings that weigh 1 together.
+the schemas. It decides nothing: the caller quarantines definitions whose findings have a total
+weight of 1 or more.
 """
 
 import re
@@ -34,21 +35,21 @@ from toolgate.types import Json
 __all__ = ["OtherServersTools", "ScanFinding", "Scanner", "classified_texts", "is_suspicious"]
 
 _SUSPICIOUS_SCORE: Final = 0.98
-"""Score of a sentence from which on it makes a definition suspicious by itself."""
+"""Score from which a sentence on its own makes a definition suspicious."""
 _DOUBTFUL_SCORE: Final = 0.7
-"""And that from which on it does so beside another finding. Both chosen by cross-validation, so
-that at most one in 200 real tools is quarantined: `python -m training.steering`."""
+"""Score from which it does so with another finding. Both chosen by cross-validation, so that at
+most one in 200 real tools is quarantined: `python -m training.steering`."""
 _DOUBTFUL_WEIGHT: Final = 0.35
-"""Weight of a sentence that the classifier is not sure of, in [0, 1]; chosen: such a sentence
-alone holds nothing back."""
-# Characters around a match that a person is shown. Chosen.
+"""Weight of a sentence about which the classifier is unsure, in [0, 1]: it is not suspicious on
+its own (chosen)."""
+# Characters of an excerpt around a match (chosen).
 _EXCERPT: Final = 160
-# Levels of a schema that are read. Chosen: deeper ones hide something.
+# Levels of a schema that are read: deeper ones hide something (chosen).
 _MOST_DEPTH: Final = 40
 _NAME: Final = " (name)"
-"""End of the path of a name, beside that of its value."""
+"""Suffix of the path of a name, as opposed to its value."""
 _SHORT: Final = 8
-"""Characters in which nothing can be said: `string`, `object`."""
+"""Texts up to this many characters are harmless: `string`, `object`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,31 +63,31 @@ class ScanFinding:
     """Path in the definition: `description`, `inputSchema.properties.path.description`."""
 
     reason: str
-    """A sentence for people."""
+    """The reason, as a sentence."""
 
     excerpt: str
-    """The place, with invisible characters made visible; at most 160 characters."""
+    """The matching text, with invisible characters made visible; at most 160 characters."""
 
     weight: float = 1.0
-    """How much it counts; 1 is enough to hold a tool back."""
+    """Its weight; 1 is enough to quarantine a tool."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OtherServersTools:
-    """The tools of other servers, as far as the scanner has to know them."""
+    """What the scanner needs to know about the tools of other servers."""
 
     names: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     """Servers by bare tool name."""
 
     skeletons: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
-    """Name and server by how a name looks."""
+    """Name and server by skeleton; names that look alike have the same one."""
 
     folded: frozenset[str] = frozenset()
-    """Names of the servers, in small letters."""
+    """Names of the servers, in lower case."""
 
     @classmethod
     def of(cls, tools: Iterable[tuple[str, str]]) -> "OtherServersTools":
-        """From pairs of server and tool name."""
+        """Create from pairs of server and tool name."""
         pairs = list(tools)
         names: dict[str, frozenset[str]] = {}
         for server, name in pairs:
@@ -107,15 +108,15 @@ class Scanner:
         *,
         classifier: Classifier | Literal["bundled"] | None = "bundled",
     ) -> None:
-        """Make one.
+        """Create a scanner.
 
         Args:
-            rules: None: those that come with Toolgate.
-            classifier: `bundled`: the one that comes with Toolgate; None: none.
+            rules: The rules; None: those that ship with Toolgate.
+            classifier: `bundled`: the one that ships with Toolgate; None: none.
         """
         self._classifier = load_classifier() if classifier == "bundled" else classifier
         self._rules = tuple(rules) if rules is not None else load_rules()
-        # Parameters of one server are described in the same words again and again.
+        # Descriptions of parameters are often repeated within a server.
         self._suspicions = lru_cache(maxsize=256)(self._scan_text)
         self._sentences = lru_cache(maxsize=256)(_sentences)
         self._scored = lru_cache(maxsize=256)(self._score_text)
@@ -123,11 +124,11 @@ class Scanner:
     def scan(
         self, definition: Json, *, server: str = "", neighbours: OtherServersTools | None = None
     ) -> tuple[ScanFinding, ...]:
-        """What is suspicious, the heaviest first; nothing for a tool that describes itself.
+        """Return what is suspicious, highest weight first; empty for an honest tool.
 
         Args:
-            definition: As its server sent it.
-            server: Name of its server; it may speak of its own tools.
+            definition: The definition as its server sent it.
+            server: Name of its server; texts may mention the server's own tools.
             neighbours: The tools of all servers.
         """
         findings: dict[tuple[str, str], ScanFinding] = {}
@@ -160,7 +161,7 @@ class Scanner:
         return tuple(sorted(findings.values(), key=lambda finding: -finding.weight))
 
     def _most_steering(self, with_sentences: Iterable[tuple[str, str]]) -> ScanFinding | None:
-        """The sentence that the classifier takes most for an order to a model, if it does."""
+        """Return the sentence with the highest score, if the score is high enough."""
         if self._classifier is None:
             return None
         best: tuple[ScoredSentence, str] | None = None
@@ -185,7 +186,7 @@ class Scanner:
         return self._classifier.most_steering(sentences) if self._classifier else None
 
     def _scan_text(self, text: str, is_name: bool) -> tuple[ScanFinding, ...]:  # noqa: FBT001
-        """What is suspicious about one text, wherever it stands."""
+        """Return what is suspicious about one text, regardless of its place."""
         return tuple(self._in_text(text, is_name=is_name))
 
     def _in_text(self, text: str, *, is_name: bool) -> Iterator[ScanFinding]:
@@ -240,7 +241,7 @@ class Scanner:
 
 
 def is_suspicious(findings: Iterable[ScanFinding]) -> bool:
-    """Whether findings are enough to hold a tool back; each rule counts once."""
+    """Whether findings are enough to quarantine a tool; each rule counts once."""
     by_rule: dict[str, float] = {}
     for finding in findings:
         by_rule[finding.rule] = max(by_rule.get(finding.rule, 0.0), finding.weight)
@@ -248,9 +249,9 @@ def is_suspicious(findings: Iterable[ScanFinding]) -> bool:
 
 
 def _texts(definition: Json) -> tuple[list[tuple[str, str]], bool]:
-    """Every text of a definition that a model may be shown, with its path; and whether that is all.
+    """Return every text that a model may see, with its path, and whether these are all.
 
-    A tool has no need for more than `MAX_CHARS`, and who hides something behind them is found so.
+    No tool needs more than `MAX_CHARS`, so hiding something behind them is detected by that.
     """
     texts: list[tuple[str, str]] = []
     stack: list[tuple[str, object, int]] = [("", definition, 0)]
@@ -295,14 +296,14 @@ _IDENTIFIER: Final = re.compile(
     r"(?<![A-Za-z0-9])[A-Za-z][A-Za-z0-9]*+(?:[_.-][A-Za-z0-9]++)++"
     r"|\b[a-z]++[A-Z][A-Za-z0-9]*+"
 )
-"""Names of tools that are no words of the language, as `search` is. Each character is looked at
-once: a word of 100,000 letters is no name, and takes no time."""
+"""Names of tools that are no natural words, unlike `search`. Each character is visited once, so
+that a word of 100,000 letters takes no time."""
 
 
 def _shadowing(
     definition: Json, texts: Iterable[tuple[str, str]], server: str, other_tools: OtherServersTools
 ) -> Iterator[ScanFinding]:
-    """A name made to be taken for another server's tool, or a text about another server's tool."""
+    """Yield findings for a name that imitates another server's tool, or a text about one."""
     name = str(definition.get("name") or "")
     look_alike = other_tools.skeletons.get(skeleton(name))
     if look_alike is not None and look_alike[1] != server and _is_fake(name, look_alike[0]):
@@ -337,14 +338,14 @@ def _shadowing(
 
 @dataclass(frozen=True, kw_only=True)
 class _ToolVocabulary:
-    """What a tool may name, as against what only other servers have."""
+    """Names that a tool may mention, and those that only other servers have."""
 
     server: str
     words: frozenset[str]
     other_servers: OtherServersTools
 
     def signals(self, text: str) -> Iterator[Signal]:
-        """The signals of a sentence that depend on the servers there are."""
+        """Yield the signals of a sentence that depend on the configured servers."""
         # `name=value` is a parameter.
         if any(
             self._is_foreign(match[0]) and text[match.end() : match.end() + 1] != "="
@@ -361,7 +362,7 @@ class _ToolVocabulary:
         owners = self.other_servers.names.get(word)
         if not owners or self.server in owners or word in self.words:
             return False
-        # Servers name their tools with a prefix and without: `jira_add_comment`, `add_comment`.
+        # Servers name their tools with and without a prefix: `jira_add_comment`, `add_comment`.
         return not any(
             word in name for name, of in self.other_servers.names.items() if self.server in of
         )
@@ -373,13 +374,13 @@ _SERVER: Final = re.compile(
 _ASIDE: Final = re.compile(
     r"(?:^|\.)(?:\$comment|enum\[|enumNames|examples?\b|default\b|const\b|annotations\b|_meta\b|title\b)"
 )
-"""Places in a definition that hold values or labels, and no advice."""
+"""Places in a definition that hold values or labels instead of advice."""
 
 
 def _steering(
     where: str, sentences: tuple[Sentence, ...], vocabulary: _ToolVocabulary
 ) -> ScanFinding | None:
-    """A text that steers in words of its own."""
+    """Return a finding if a text steers a model without matching a rule."""
     with_context = list(sentences)
     for at, sentence in enumerate(sentences):
         if more := tuple(vocabulary.signals(sentence.text)):
@@ -413,7 +414,7 @@ _CHANGES: Final = re.compile(
 
 
 def _contradiction(definition: Json) -> Iterator[ScanFinding]:
-    """A hint that clients trust, on a tool whose name says something else."""
+    """Yield a finding if a tool's name contradicts a hint that clients trust."""
     name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", str(definition.get("name") or "")[:200])
     hints = definition.get("annotations")
     if not isinstance(hints, Mapping) or not _CHANGES.search(name):
@@ -429,7 +430,7 @@ def _contradiction(definition: Json) -> Iterator[ScanFinding]:
 
 
 def _sentence_texts(texts: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """Texts in which sentences are looked for; a parameter's name is said with what it is for."""
+    """Yield the texts to split into sentences; parameters with name and description."""
     for where, text in texts:
         path = where.removesuffix(".description")
         begin, _, name = path.rpartition(".properties.")
@@ -442,7 +443,7 @@ def _sentence_texts(texts: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str
 
 
 def classified_texts(definition: Json) -> Iterator[tuple[str, str]]:
-    """The texts of a definition that the classifier reads, with their paths."""
+    """Yield the texts of a definition for the classifier, with their paths."""
     return _classified(_sentence_texts(_texts(definition)[0]))
 
 
@@ -461,8 +462,8 @@ _CAUTION: Final = re.compile(
     r"(?:in|inside|within) (?:\w+ ?){1,4}",
     re.IGNORECASE,
 )
-"""Advice to distrust what a tool returns. It names instructions, and is the contrary of an attack;
-what stands beside it is read as ever."""
+"""Advice to distrust what a tool returns. It mentions instructions, and is the opposite of an
+attack; the text around it is scanned as usual."""
 
 
 def _without_caution(text: str) -> str:
@@ -471,12 +472,12 @@ def _without_caution(text: str) -> str:
 
 
 def _spelled(name: str) -> str:
-    """The words of a name: `content_from_reading`, `contentFromReading`."""
+    """Return the words of a name: `content_from_reading`, `contentFromReading`."""
     return re.sub(r"[_-]+", " ", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name[:200]))
 
 
 def _is_fake(name: str, original: str) -> bool:
-    """Whether a name was made to look like another; other case or separators are no fake."""
+    """Whether a name was made to look like another, not merely with other case or separators."""
 
     def simple(text: str) -> str:
         return re.sub(r"[\W_]+", "", text).casefold()
@@ -495,7 +496,7 @@ def _around(text: str, match: re.Match[str]) -> str:
 
 
 def _visible(text: str) -> str:
-    """A text for a terminal: nothing in it is invisible or moves the cursor."""
+    """Return a text for a terminal, without invisible characters and cursor movements."""
     visible = "".join(
         char if char.isprintable() else f"\\u{{{ord(char):x}}}" if char not in "\n\t" else " "
         for char in text[: _EXCERPT * 2]

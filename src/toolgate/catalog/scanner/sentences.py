@@ -1,8 +1,8 @@
 """Finds sentences that steer a model without matching a rule.
 
-Rules know phrases; who writes a poisoned text takes others. What such a sentence is made of is
-harder to leave out: something worth having, somebody told to do something with it, and often a
-reason to keep quiet. Each is in the descriptions of honest tools as well, seldom together.
+Rules know phrases; attackers use others. The ingredients of such a sentence are harder to avoid:
+something valuable, an order to do something with it, and often a reason to keep quiet.
+Descriptions of honest tools contain each of them, too, but seldom together.
 """
 
 import re
@@ -23,30 +23,30 @@ __all__ = [
 ]
 
 QUARANTINE_WEIGHT: Final = 1.0
-"""Weights of a sentence that make it suspicious."""
+"""Total weight from which a sentence is suspicious on its own."""
 
 STEERING_WEIGHT: Final = 0.85
-"""And those that do so beside another finding."""
+"""Total weight from which it is suspicious together with another finding."""
 
 _BESIDE: Final = 0.5
-"""Share of its weight with which a signal counts for the sentences beside it."""
+"""Factor for the weight of a signal in an adjacent sentence."""
 
 _MORE: Final = 0.3
-"""The same for further signals of a group."""
+"""Factor for the weights of further signals of a group."""
 
 _MOST: Final = 3
 """Signals of a group that count."""
 
 _LEAST: Final = 8
-"""Characters of a sentence that can say something."""
+"""Shortest meaningful sentence in characters."""
 
 _WITHOUT: Final = 0.3
-"""What the signals that are not directives have to weigh, for directives to be looked for."""
+"""Weight of signals other than directives from which directives are searched for."""
 
 _END: Final = re.compile(
     r"(?<=[.!?])[\"')]{0,2}\s{1,40}(?=[\"'`(\[<]?[A-Z0-9`(<\[])|\n{1,40}|(?<=[。！？])"
 )
-"""Where a sentence ends; `.env` and `e.g. this` have no end in them."""
+"""The end of a sentence; `.env` and `e.g. this` contain none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,28 +54,28 @@ class Sentence:
     """A sentence and its signals."""
 
     text: str
-    """As it stands in the plain text."""
+    """The normalized text."""
 
     signals: tuple[Signal, ...] = ()
-    """What is in it."""
+    """Its signals."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Steering:
-    """A sentence that steers."""
+    """A sentence that steers a model."""
 
     sentence: Sentence
-    """The one that weighs most."""
+    """The sentence with the highest weight."""
 
     weight: float
-    """All together; `QUARANTINE_WEIGHT` or more is suspicious."""
+    """Total weight; `QUARANTINE_WEIGHT` or more is suspicious."""
 
     says: tuple[str, ...]
-    """What speaks against it, the heaviest first."""
+    """The reasons, highest weight first."""
 
 
 def split_sentences(text: str) -> tuple[Sentence, ...]:
-    """The sentences of a plain text, with their signals."""
+    """Return the sentences of a plain text, with their signals."""
     lowered = text.lower()
     signals = load_signals()
     things = [
@@ -99,21 +99,21 @@ def split_sentences(text: str) -> tuple[Sentence, ...]:
 
 
 def with_signals(sentence: Sentence, more: Iterable[Signal]) -> Sentence:
-    """A sentence in which there is more than expressions can tell: directives count there, too."""
+    """Add signals that no expression can find to a sentence; directives then count, too."""
     present = {signal.id for signal in sentence.signals}
     directives = [
         signal
         for signal in load_signals()
         if signal.group == "directive" and signal.id not in present
     ]
-    # Whether it is the first sentence of its text is not known any more; a tool that names another
-    # server's in it does not say what it does.
+    # Whether it is the first sentence of its text is unknown here; but a first sentence that
+    # mentions another server's tool does not describe its own.
     directive_signals = _signals(directives, sentence.text, first=False)
     return replace(sentence, signals=(*sentence.signals, *more, *directive_signals))
 
 
 def steering(sentences: Sequence[Sentence]) -> Steering | None:
-    """The sentence of a text that steers most; None where none has more than a thing."""
+    """Return the most steering sentence; None if none has signals of several groups."""
     best: Steering | None = None
     for at, sentence in enumerate(sentences):
         if not sentence.signals:

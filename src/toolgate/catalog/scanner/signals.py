@@ -16,34 +16,34 @@ Group = Literal["thing", "directive", "cover", "mark"]
 
 @dataclass(frozen=True, kw_only=True)
 class Signal:
-    """Something that alone says little: a sentence is suspicious when several come together."""
+    """A weak sign: a sentence is suspicious if several occur together."""
 
     id: str
-    """Stable."""
+    """A stable id."""
 
     group: Group
-    """What it is a sign of; signals of one group are no evidence for each other."""
+    """Its group; signals of the same group do not confirm each other."""
 
     weight: float
-    """How much it counts."""
+    """Its weight."""
 
     says: str
-    """What the sentence names, for people."""
+    """Description of what the sentence mentions."""
 
     patterns: tuple[re.Pattern[str], ...] = ()
-    """One of them is in the sentence."""
+    """At least one of them matches the sentence."""
 
     unless: re.Pattern[str] | None = None
-    """A sentence in which this is does not have it."""
+    """Excludes sentences that match."""
 
     needs: tuple[str, ...] = ()
-    """One of these is in every text, in small letters, in which it can be; empty: unknown."""
+    """Every matching text contains one of these in lower case; empty: unknown."""
 
     later: bool = False
-    """Whether the first sentence of a text, in which a tool says what it does, is left out."""
+    """Whether to skip the first sentence of a text, in which a tool says what it does."""
 
     def is_in(self, sentence: str, lowered: str) -> bool:
-        """Whether a plain sentence has it; `lowered` is that in small letters."""
+        """Whether a plain sentence has it; `lowered` is the sentence in lower case."""
         return (
             self.may_be_in(lowered)
             and any(pattern.search(sentence) for pattern in self.patterns)
@@ -51,24 +51,24 @@ class Signal:
         )
 
     def may_be_in(self, lowered: str) -> bool:
-        """Whether a text in small letters can have it; quick."""
+        """Whether a lower-case text can have it; fast."""
         return has_needed_word(lowered, self.needs)
 
 
 OTHER_TOOL: Final = Signal(
     id="other-tool", group="thing", weight=0.95, says="a tool of another server"
 )
-"""What no expression can tell: it depends on the servers there are."""
+"""A signal that no expression can find, since it depends on the configured servers."""
 
 OTHER_SERVER: Final = Signal(id="other-server", group="thing", weight=0.6, says="another server")
 
 ASIDE: Final = Signal(id="aside", group="mark", weight=0.25, says="a field for values or labels")
-"""It stands among values, labels or comments of a schema."""
+"""The sentence is among values, labels or comments of a schema."""
 
 
 @lru_cache(maxsize=1)
 def load_signals() -> tuple[Signal, ...]:
-    """The signals that come with Toolgate."""
+    """Return the signals that ship with Toolgate."""
     text = files("toolgate.catalog.scanner").joinpath("signals.toml").read_text(encoding="utf-8")
     table = tomllib.loads(text)
     phrases = cast("dict[str, str]", table["phrases"])

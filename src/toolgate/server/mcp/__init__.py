@@ -1,1 +1,1 @@
-"""MCP for clients, over HTTP and stdio."""
+"""MCP server for clients, over HTTP and stdio."""

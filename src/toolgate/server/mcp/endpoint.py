@@ -1,6 +1,6 @@
-"""The HTTP endpoint `/mcp`: reads a message, authenticates its caller, and has it answered.
+"""The HTTP endpoint `/mcp`: reads a message, authenticates its caller, and gets a response.
 
-Modern requests go to the fast path where that can answer them; all others go to the SDK.
+Modern requests go to the fast path if it can respond; all others go to the SDK.
 """
 
 from contextlib import AbstractContextManager, nullcontext
@@ -65,12 +65,12 @@ _CALLER = "toolgate.caller"
 _OPENING = "toolgate.opening"
 
 _ANONYMOUS_MAX_BYTES = 4 * 2**20
-"""Largest body that is read from a client without a token in its headers; chosen."""
+"""Largest body in bytes that is read from a client without a token in its headers; chosen."""
 
 _SHUTTING_DOWN_CODE = -31040
-"""Of ours, outside of what JSON-RPC reserves."""
+"""Toolgate's own code, outside the range that JSON-RPC reserves."""
 _OVERLOADED_CODE = -31041
-"""Of ours, outside of what JSON-RPC reserves."""
+"""Toolgate's own code, outside the range that JSON-RPC reserves."""
 
 _DUPLICATE_ID = (
     "A request with the id {!r:.100} is still running in this session."
@@ -83,7 +83,7 @@ _NO_CONTEXT = nullcontext()
 
 
 class McpEndpoint:
-    """Answers requests to `/mcp` and `/mcp/p/PROJECT`."""
+    """Handles requests to `/mcp` and `/mcp/p/PROJECT`."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class McpEndpoint:
         self._sdk = sdk
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
+        """Handle one request (ASGI)."""
         refusal = self._host_check.check(scope)
         if refusal is not None:
             body = error_bytes(None, INVALID_REQUEST, refusal.message)
@@ -154,7 +154,7 @@ class McpEndpoint:
     async def refuse(
         self, scope: Scope, send: Send, error: AccessError, request_id: object = None
     ) -> None:
-        """Answer a request whose caller is refused."""
+        """Respond to a request whose caller is refused."""
         text = str(error)
         if isinstance(error, CredentialError) and b"token=" in scope.get("query_string", b""):
             text += _CREDENTIAL_IN_URL
@@ -164,13 +164,13 @@ class McpEndpoint:
         await send_json(send, refusal_status(error), body, headers=headers)
 
     def metadata(self, scope: Scope) -> Json | None:
-        """How clients log in here (RFC 9728)."""
+        """Return the metadata that tells clients how to log in (RFC 9728)."""
         return resource_metadata(scope, self._authn.resource, self._admission.issuers)
 
     async def _read(
         self, scope: Scope, receive: Receive, send: Send
     ) -> tuple[bytes, Envelope] | None:
-        """The body and what it says; None when the request was answered or the client left."""
+        """Return the body and its message; None if a response was sent or the client left."""
         max_bytes = self._max_bytes(scope)
         try:
             body = await read_body(scope, receive, max_bytes=max_bytes)
@@ -202,7 +202,7 @@ class McpEndpoint:
         return body, envelope
 
     def _max_bytes(self, scope: Scope) -> int:
-        """The largest body that is read."""
+        """Return the size limit of the body in bytes."""
         limit = self._settings.max_body_bytes
         if not self._admission.required or b"authorization" in scope[HEADERS]:
             return limit
@@ -215,9 +215,10 @@ class McpEndpoint:
         credentials: PresentedCredentials,
         envelope: Envelope | None,
     ) -> bool:
-        """Leave the caller in the scope; False when the request was refused.
+        """Store the caller in the scope; False if the request was refused.
 
-        A refusal is answered at once and completely: some clients wait for ever otherwise.
+        A refusal is sent at once and completely, because some clients would wait forever
+        otherwise.
         """
         try:
             caller = await self._admission.authenticate(credentials)
@@ -245,10 +246,11 @@ class McpEndpoint:
         envelope: Envelope | None,
         error: AccessError,
     ) -> Caller | None:
-        """A caller without rights, for what clients send before or without their token.
+        """Return a caller without rights, for messages that clients send without a token.
 
-        Clients that send their token in `_meta` send notifications without it; one starts nothing
-        and gets no answer. A relay may open a session before its client has sent a token.
+        Clients that send their token in `_meta` send notifications without it; a notification
+        starts nothing and gets no response. A relay may open a session before its client has
+        sent a token.
         """
         is_notification = envelope is not None and "id" not in envelope.message
         if is_notification and credentials.authorization is None:
@@ -262,7 +264,7 @@ class McpEndpoint:
     async def _answered_in_session(
         self, scope: Scope, receive: Receive, send: Send, envelope: Envelope
     ) -> bool:
-        """Answer what the fast path of sessions can answer; False: the SDK has to."""
+        """Respond through the fast path of sessions; False if the SDK has to respond."""
         session_id = header(scope, b"mcp-session-id")
         if session_id is None:
             return False
@@ -304,7 +306,7 @@ class McpEndpoint:
                     scope, replay(body, receive), explain_errors(send, scope, request_id), message
                 )
             finally:
-                # The SDK's objects hold the scope until garbage is collected.
+                # Objects of the SDK hold the scope until garbage collection.
                 scope.pop(FULL_PARAMS, None)
 
     async def _to_sdk(
@@ -335,7 +337,7 @@ async def _refuse_overload(send: Send, request_id: object, wait_s: int) -> None:
 
 
 def _trace_named_in(meta: Json, scope: Scope) -> AbstractContextManager[None]:
-    """Let what runs within belong to the trace that a message names."""
+    """Join the trace that the message names, within this context."""
     if "traceparent" not in meta:
         return _NO_CONTEXT
     take_trace(meta["traceparent"], meta.get("tracestate"))
@@ -343,9 +345,10 @@ def _trace_named_in(meta: Json, scope: Scope) -> AbstractContextManager[None]:
 
 
 def _opens_session(envelope: Envelope | None, error: AccessError) -> bool:
-    """Whether a relay may pass a message on before its client has sent a token.
+    """Whether a relay may pass on a message before its client has sent a token.
 
-    Clients that send one in `_meta` of each request do so from the first that asks for something.
+    Clients that send a token in `_meta` of each request do so from their first request on, other
+    than `initialize` and `ping`.
     """
     if not isinstance(error, CredentialError) or error.was_presented:
         return False

@@ -1,8 +1,8 @@
 """The fast path for the most frequent requests: modern calls and tool listings.
 
-It stands before the SDK's application and answers what it can answer without doubt: one request,
-headers that equal the body, no notifications wanted on the way. Everything else goes on to the SDK
-with the body that was read, and gets its answer, or its error, there.
+It runs before the SDK's application and responds to clear cases only: one request, headers that
+match the body, no notifications expected before the result. All other requests go on to the SDK
+with the body that was read, and get their response or error there.
 """
 
 import asyncio
@@ -42,26 +42,26 @@ _PLAIN_HEADER = frozenset(range(0x20, 0x7F))
 
 @dataclass(frozen=True, kw_only=True)
 class FastPathRequest:
-    """A request that the fast path answers."""
+    """A request that the fast path handles."""
 
     request_id: str | int
     """Its JSON-RPC id."""
 
     method: str
-    """One of those that the fast path answers."""
+    """A method that the fast path handles."""
 
     params: Json
     """Its parameters."""
 
     caller: Caller
-    """Who asks."""
+    """The caller."""
 
     authorized: Authorized | None
-    """The tool that is called, if the caller may use one of this name."""
+    """The tool to call, if it exists and the caller may use it."""
 
 
 class FastPathPeer:
-    """A modern client that wants nothing but the result."""
+    """A modern client that wants only the result."""
 
     era: Era = "modern"
     """Only modern requests take the fast path."""
@@ -74,16 +74,16 @@ class FastPathPeer:
 
     def __init__(self, capabilities: Json) -> None:
         self.capabilities = capabilities
-        """What the client declared with this request."""
+        """Capabilities that the client declared in this request."""
 
     async def progress(self, params: Json) -> None:
-        """Dropped."""
+        """Discard progress."""
 
     async def log(self, params: Json) -> None:
-        """Dropped."""
+        """Discard a log message."""
 
     async def ask(self, method: str, params: Json) -> Json:  # noqa: ARG002
-        """Refuse: a modern client is asked by its result.
+        """Refuse: requests to a modern client are part of the result.
 
         Raises:
             CannotAskError: Always.
@@ -94,7 +94,7 @@ class FastPathPeer:
 
 
 class FastPath:
-    """Recognises and answers its requests."""
+    """Recognizes and handles requests of the fast path."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
@@ -103,7 +103,7 @@ class FastPath:
     def accepted(
         self, envelope: Envelope, headers: list[tuple[bytes, bytes]], caller: Caller
     ) -> FastPathRequest | None:
-        """The request in a message; None when the SDK has to answer it."""
+        """Return the request in a message; None if the SDK has to handle it."""
         method, meta, request_id = envelope.method, envelope.meta, envelope.request_id
         if (
             method not in _METHODS
@@ -134,7 +134,7 @@ class FastPath:
         )
 
     async def serve(self, request: FastPathRequest, receive: Receive, send: Send) -> None:
-        """Answer a request; ends the call when the client leaves."""
+        """Respond to a request; cancel the call if the client disconnects."""
         answer = ResponseStream(receive, send)
         answer.begin()
         try:
@@ -148,7 +148,7 @@ class FastPath:
         await answer.finish(status, parts)
 
     async def _answer(self, request: FastPathRequest) -> tuple[int, tuple[bytes, ...]]:
-        """Status and body, in parts: a large result is not copied only to stand in one text."""
+        """Return status and body, in parts to avoid copying a large result."""
         try:
             if request.method == "tools/list":
                 check_list(request.params)
@@ -183,9 +183,9 @@ class FastPath:
 
 
 def _headers_agree(headers: list[tuple[bytes, bytes]], method: str, tool: object) -> bool:
-    """Whether the headers allow a plain answer, and name the method and tool of the body.
+    """Whether the headers accept a JSON response, and match the method and tool of the body.
 
-    What is repeated, or mirrors an argument, is left to the SDK.
+    Requests with repeated headers, or headers that mirror an argument, are left to the SDK.
     """
     version = named_method = named_tool = accept = kind = None
     for name, value in headers:
@@ -216,7 +216,7 @@ def _headers_agree(headers: list[tuple[bytes, bytes]], method: str, tool: object
 
 
 def _names_tool(header: bytes | None, tool: object) -> bool:
-    """Whether a header names a tool without any encoding."""
+    """Whether a header names the tool, without any encoding."""
     return (
         isinstance(tool, str)
         and header is not None
@@ -227,7 +227,7 @@ def _names_tool(header: bytes | None, tool: object) -> bool:
 
 
 def _frame() -> tuple[bytes, bytes]:
-    """What stands before and after the entries of a modern `tools/list`."""
+    """Return the JSON before and after the entries of a modern `tools/list`."""
     marker = "\0"
     framed = dumps(shape({"tools": marker}, "tools/list", "modern"))
     before, after = framed.split(dumps(marker))

@@ -1,7 +1,7 @@
 """The MCP server for clients of both protocol eras, on the SDK's lowlevel server.
 
-One middleware answers with the raw objects that the gateway gives, so that the SDK's models never
-see, check or rebuild a result. What is the SDK's: transports, sessions, the handshake, streams.
+A middleware responds with the raw objects of the gateway, so that the SDK's models never parse,
+check or rebuild a result. The SDK provides transports, sessions, the handshake and streams.
 """
 
 import logging
@@ -62,13 +62,13 @@ __all__ = ["McpServer"]
 log = logging.getLogger(__name__)
 
 PUSH_TIMEOUT_S = 10.0
-"""Seconds that a handshake client may take to read a change notice before it is given up."""
+"""Seconds that a handshake client has to read a change notification before the rest are dropped."""
 
 SESSION_IDLE_S = 30 * 60.0
-"""Seconds without any request after which a session of the handshake era ends."""
+"""Seconds without requests after which a handshake-era session ends."""
 
 MAX_LISTENERS = 10_000
-"""Open `subscriptions/listen` streams at most."""
+"""Largest number of open `subscriptions/listen` streams."""
 
 _REMOVED_IN_MODERN = frozenset(
     {"initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"}
@@ -85,23 +85,23 @@ _SESSION_KEY = "toolgate.session"
 _HOW_TO_BEGIN = "A token is needed here: send it as _meta.token of each request."
 
 SCOPE_CALLER = "toolgate.caller"
-"""The key of a scope under which the door leaves who sends a request."""
+"""Key of the caller in a scope; the endpoint sets it."""
 
 Context = ServerRequestContext[Any, Any]
 
 
 @dataclass(kw_only=True, eq=False)
 class _Session:
-    """What is remembered of a client of the handshake era."""
+    """State of a handshake-era client."""
 
     connection: Connection
     capabilities: Json
     client: str
     level: str | None = None
     uris: dict[str, Caller] = field(default_factory=dict[str, Caller])
-    """Resources it subscribed to, and as whom."""
+    """Subscribed resources by URI, and the caller that subscribed."""
     waiting: dict[tuple[str, str], Json | None] = field(default_factory=dict[tuple[str, str], Any])
-    """Notices not sent yet, by method and URI; a newer equal one replaces an older one."""
+    """Notifications not sent yet, by method and URI; a newer one replaces the older one."""
     is_pushing: bool = False
 
 
@@ -116,14 +116,14 @@ class McpServer:
         project: str = "",
         answering: Callable[[object], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        """Make one.
+        """Create a server.
 
         Args:
-            gateway: What answers.
-            token: Of a client that names none itself.
-            project: Of a client that names none itself.
-            answering: Is around each request, given its id: tasks of the SDK do not have the
-                context of who passed the message in.
+            gateway: The gateway that handles requests.
+            token: Token of a client that sends none.
+            project: Project of a client that names none.
+            answering: Context manager around each request, given its id: tasks of the SDK do not
+                have the context of the code that passed the message in.
         """
         self._gateway = gateway
         self._answering = answering
@@ -140,14 +140,14 @@ class McpServer:
             version=toolgate.__version__,
             title=SERVER_INFO["title"],
             lifespan=self._lifespan,
-            # Without this each modern call with arguments would list all tools first (mcp 2.3.0).
+            # Otherwise each modern call with arguments would list all tools first (mcp 2.3.0).
             get_tool_input_schema=self._input_schema,
             on_subscriptions_listen=self._listen,
         )
         self._server.middleware[:] = [self._middleware]
 
     def http(self, *, max_body_bytes: int) -> StreamableHTTPSessionManager:
-        """The endpoint over streamable HTTP; `Host` and `Origin` are checked before it."""
+        """Return the streamable HTTP endpoint; `Host` and `Origin` are checked before it."""
         logging.getLogger("mcp.server.streamable_http").addFilter(_is_news)
         return StreamableHTTPSessionManager(
             app=self._server,
@@ -157,12 +157,12 @@ class McpServer:
         )
 
     async def run(self, read_stream: Any, write_stream: Any) -> None:
-        """Serve one client over a pair of the SDK's message streams until it leaves."""
+        """Serve one client over a pair of the SDK's message streams until it disconnects."""
         options = self._server.create_initialization_options()
         await self._server.run(read_stream, write_stream, options)
 
     def end_streams(self) -> None:
-        """Tell everybody who listens that nothing more will come."""
+        """End all open `subscriptions/listen` streams."""
         self._listeners.close()
 
     @asynccontextmanager
@@ -213,7 +213,7 @@ class McpServer:
         return shape(result, ctx.method, era)
 
     def _answer_for(self, method: str, era: Era) -> Callable[[Context, Era], Any] | None:
-        """What answers this method; None leaves it to the SDK."""
+        """Return the handler of a method; None leaves it to the SDK."""
         if self._methods.supports(method):
             return self._answer_method
         if era == "modern":
@@ -229,7 +229,8 @@ class McpServer:
         params = dict(_params(ctx))
         peer = self._peer(ctx, era, params)
         if era == "handshake" and peer.log_level is not None:
-            # A level set for the session is, for a modern server, the wish of each request.
+            # Modern servers take the log level from each request, so the level of the session goes
+            # there.
             params["_meta"] = {**json_object(params.get("_meta")), LOG_LEVEL: peer.log_level}
         caller = await self._caller(ctx, params)
         if era == "handshake" and ctx.request is not None and ctx.method in LISTS:
@@ -255,7 +256,7 @@ class McpServer:
         return answered
 
     async def _instructions(self, ctx: Context, params: Json) -> Json:
-        """What to say of the gateway, as a member; who is not known hears how to get in."""
+        """Return the member `instructions`; for an unknown caller, how to authenticate."""
         try:
             caller = await self._caller(ctx, params)
             text = self._gateway.listing.instructions(caller)
@@ -299,7 +300,7 @@ class McpServer:
         )
 
     async def _caller(self, ctx: Context, params: Json) -> Caller:
-        """Who sends a request; over HTTP the door has found out."""
+        """Return the caller of a request; over HTTP the endpoint has authenticated it."""
         session, meta = _session(ctx), json_object(params.get("_meta"))
         client = session.client if session is not None else client_name(meta.get(CLIENT_INFO))
         if ctx.request is not None:
@@ -316,7 +317,7 @@ class McpServer:
         )
 
     def _input_schema(self, name: str) -> Json | None:
-        """The schema that mirrored headers are checked by; a relay sends none of them."""
+        """Return the schema for checking mirrored headers; None for relays, which send none."""
         caller = CALLER.get()
         if caller is None or IS_RELAYED.get():
             return None
@@ -344,10 +345,10 @@ class McpServer:
         caller = await self._caller(ctx, dict(ctx.params or {}))
         listener = _Listener(caller=caller)
         requested = params.notifications.resource_subscriptions or ()
-        # What the caller may not read is asked for in vain, as what there is not.
+        # Resources that the caller may not read are skipped, like those that do not exist.
         uris = [uri for uri in requested if self._gateway.visible.may_read(caller, uri)]
         params.notifications.resource_subscriptions = uris
-        # Beside the stream, whose first frame must not wait for a server.
+        # In the background, since the first frame of the stream must not wait for a server.
         self._spawn(self._subscribe_listener, uris, listener)
         listener.uris_asked = uris
         self._listening.add(listener)
@@ -362,7 +363,7 @@ class McpServer:
                 self._spawn(self._gateway.resources.unsubscribe, caller, uri)
 
     async def _subscribe_listener(self, uris: Iterable[str], listener: "_Listener") -> None:
-        """Subscribe for a listener, who may name what does not exist and then hears nothing."""
+        """Subscribe for a listener; resources that do not exist never send an update."""
         for uri in dict.fromkeys(uris):
             if listener.has_left:
                 return
@@ -379,7 +380,7 @@ class McpServer:
     # Changes
 
     def _on_access_change(self) -> None:
-        """End streams about what their callers may not read any more; they can listen anew."""
+        """End streams of resources their callers may no longer read; they can listen again."""
         for listener in list(self._listening):
             if not all(
                 self._gateway.visible.may_read(listener.caller, uri) for uri in listener.uris_asked
@@ -433,14 +434,14 @@ class McpServer:
             self._spawn(self._gateway.resources.unsubscribe, caller, uri)
 
     def _spawn(self, work: Callable[..., Awaitable[None]], *args: object) -> None:
-        """Do something beside the request; nothing when the front is ending."""
+        """Run a function in the background; do nothing while the server is ending."""
         if self._tasks is not None:
             self._tasks.start_soon(_contained, work, *args)
 
 
 @dataclass(kw_only=True, eq=False)
 class _Listener:
-    """What is subscribed for one listener."""
+    """Subscriptions of one listener."""
 
     caller: Caller
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
@@ -450,7 +451,7 @@ class _Listener:
 
 
 async def _contained(work: Callable[..., Awaitable[None]], *args: object) -> None:
-    """Keep a failure of work beside the requests from ending the front."""
+    """Run background work, and log its failure so that it does not end the server."""
     try:
         await work(*args)
     except ToolgateError as error:
@@ -460,10 +461,10 @@ async def _contained(work: Callable[..., Awaitable[None]], *args: object) -> Non
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Whether the SDK's transport tells of a fault.
+    """Whether a log record of the SDK's transport reports a real fault.
 
-    It logs an error when a client ends its session right after a message, or while it sends one
-    (mcp 2.3.0).
+    The SDK also logs an error when a client ends its session right after a message, or while
+    sending one (mcp 2.3.0).
     """
     error = record.exc_info[1] if record.exc_info else None
     if isinstance(error, BaseExceptionGroup):
@@ -473,7 +474,7 @@ def _is_news(record: logging.LogRecord) -> bool:
 
 
 class _SdkChannel:
-    """The SDK's stream of a request, with errors that need no SDK."""
+    """The SDK's stream of a request, with errors that do not depend on the SDK."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -502,14 +503,14 @@ def _uri(ctx: Context) -> str:
 
 
 def _params(ctx: Context) -> Mapping[str, Any]:
-    """The parameters as they came, also where the SDK was given a part of them only."""
+    """Return the original parameters, also where the SDK got only a part of them."""
     whole = ctx.request.scope.get(FULL_PARAMS) if ctx.request is not None else None
     return whole or ctx.params or {}
 
 
-# The SDK keeps both behind an underscore (mcp 2.3.0): its typed methods would drop fields that it
-# does not know from notifications and requests that are to travel unchanged, and per-session state
-# has no other public place.
+# The SDK has both in private attributes (mcp 2.3.0): its typed methods would drop unknown fields
+# from notifications and requests that must be relayed unchanged, and there is no other public place
+# for per-session state.
 def _connection(ctx: Context) -> Connection:
     return ctx.session._connection  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
 

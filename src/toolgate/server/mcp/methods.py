@@ -1,6 +1,6 @@
 """Maps protocol methods to gateway operations, and checks their parameters.
 
-Knows no transport: the MCP front and the fast lane both answer from here.
+Independent of transports: both the SDK-based server and the fast paths use it.
 """
 
 from collections.abc import Awaitable, Callable
@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-"""Levels of log messages, least to most severe."""
+"""Levels of log messages, from least to most severe."""
 
 LISTS = {
     "tools/list": "tools",
@@ -33,16 +33,16 @@ LISTS = {
     "resources/templates/list": "resourceTemplates",
     "prompts/list": "prompts",
 }
-"""The member that holds the entries, by method."""
+"""Result member with the entries, by method."""
 
 _MAX_CLIENT_NAME = 100
-"""Characters; chosen: fits a column."""
+"""Largest number of characters of a client name; chosen: fits a column."""
 
 _Verb = Callable[[Caller, Json, Peer | None], Awaitable[Json]]
 
 
 class McpMethods:
-    """Answers the requests that both eras share."""
+    """Handles the requests that both eras share."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
@@ -60,25 +60,25 @@ class McpMethods:
         }
 
     def supports(self, method: str) -> bool:
-        """Whether `answer` answers this method."""
+        """Whether `answer` handles this method."""
         return method in self._listings or method in self._verbs
 
     async def listing(self, method: str, caller: Caller) -> bytes:
-        """The entries of a list as a JSON array."""
+        """Return the entries of a list as a JSON array."""
         return await self._listings[method](caller)
 
     async def checked_listing(self, method: str, params: Json, caller: Caller) -> bytes:
-        """As `listing`, for the parameters of a request.
+        """Return the same as `listing`, after checking the parameters.
 
         Raises:
-            BadMessageError: They do not fit.
+            BadMessageError: The parameters do not fit the method.
         """
         check_meta(params)
         check_list(params)
         return await self.listing(method, caller)
 
     async def answer(self, method: str, params: Json, caller: Caller, peer: Peer | None) -> Json:
-        """The result object of a request, in no era's shape yet.
+        """Return the result object of a request, not yet in the shape of an era.
 
         Raises:
             BadMessageError: The parameters do not fit the method.
@@ -94,7 +94,7 @@ class McpMethods:
 
 
 def client_name(info: object) -> str:
-    """The name in a client's description of itself, fit for a log line; empty without one."""
+    """Return the name from a client's `clientInfo`, safe for logs; empty without one."""
     name = cast("Json", info).get("name") if isinstance(info, dict) else None
     if not isinstance(name, str):
         return ""
@@ -102,7 +102,7 @@ def client_name(info: object) -> str:
 
 
 def check_meta(params: Json) -> None:
-    """Refuse a `_meta` whose own keys cannot be understood."""
+    """Refuse a `_meta` with invalid values of known keys."""
     if "_meta" not in params:
         return
     meta = _expect(params, "_meta", dict, "an object")
@@ -118,9 +118,9 @@ def check_meta(params: Json) -> None:
 
 
 def check_list(params: Json) -> None:
-    """Refuse a cursor, since none is ever given out.
+    """Refuse a cursor, since the gateway never returns one.
 
-    Lists come in one page: several client libraries read no other.
+    Lists have one page, because several client libraries read no other.
     """
     cursor = params.get("cursor")
     if cursor is not None:
@@ -128,7 +128,7 @@ def check_list(params: Json) -> None:
 
 
 def check_call(params: Json) -> None:
-    """Refuse a tool call whose name or arguments are of the wrong kind."""
+    """Refuse a tool call whose name or arguments have the wrong type."""
     _expect(params, "name", str, "a string")
     _optional(params, "arguments", dict, "an object")
     _optional(params, "inputResponses", dict, "an object")
@@ -180,5 +180,5 @@ def _wrong(key: str, value: object, words: str) -> BadMessageError:
 
 @lru_cache(maxsize=16)
 def _entries(listing: bytes) -> list[Json]:
-    """A listing parsed once for as long as it stays the same; nobody may change it."""
+    """Return a parsed listing, cached while it stays the same; callers must not change it."""
     return orjson.loads(listing)

@@ -1,4 +1,4 @@
-"""The connection back to a client during one request, as the rest of Toolgate sees it."""
+"""The back channel to a client during one request, as the rest of Toolgate uses it."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -14,7 +14,7 @@ _ASKS = {
     "sampling/createMessage": "sampling",
     "roots/list": "roots",
 }
-"""The capability that a client must have declared, by what it is asked."""
+"""The capability that a client must have declared, by the method of the request to it."""
 
 
 class Channel(Protocol):
@@ -23,16 +23,16 @@ class Channel(Protocol):
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None
     ) -> dict[str, Any]:
-        """Ask the client.
+        """Send the client a request.
 
         Raises:
-            CannotAskError: It is not there.
-            RpcError: It answered with an error.
+            CannotAskError: The client has disconnected.
+            RpcError: The client responded with an error.
         """
         ...
 
     async def notify(self, method: str, params: Mapping[str, Any] | None) -> None:
-        """Tell the client; returns when it is on its way, so that the result comes later."""
+        """Send a notification; return once it is queued, so that the result comes later."""
         ...
 
 
@@ -56,42 +56,42 @@ class ClientPeer:
 
     @property
     def era(self) -> Era:
-        """Era of the client."""
+        """Protocol era of the client."""
         return self._era
 
     @property
     def capabilities(self) -> Json:
-        """What it declared, as it declared it."""
+        """Capabilities of the client, as declared."""
         return self._capabilities
 
     @property
     def wants_progress(self) -> bool:
-        """Whether it sent a progress token."""
+        """Whether the client sent a progress token."""
         return self._token is not None
 
     @property
     def log_level(self) -> str | None:
-        """Lowest level of log messages it asked for."""
+        """Lowest level of log messages that the client asked for."""
         return self._level
 
     async def progress(self, params: Json) -> None:
-        """Pass progress on under the client's own token."""
+        """Pass on progress with the client's own token."""
         if self._token is not None:
             await self._channel.notify(
                 "notifications/progress", {**params, "progressToken": self._token}
             )
 
     async def log(self, params: Json) -> None:
-        """Pass a log message on, unless the client does not want its level."""
+        """Pass on a log message, unless its level is below the one the client wants."""
         if passes_log_level(params, self._level, self._era):
             await self._channel.notify("notifications/message", params)
 
     async def ask(self, method: str, params: Json) -> Json:
-        """Ask the client on the stream of its request.
+        """Send the client a request on the stream of its own request.
 
         Raises:
-            CannotAskError: It did not declare that it can answer this, or is not there.
-            RpcError: It answered with an error.
+            CannotAskError: The client lacks the capability, or has disconnected.
+            RpcError: The client responded with an error.
         """
         missing = _missing_capability(method, params, self._capabilities)
         if self._era == "modern" or missing:
@@ -105,8 +105,8 @@ class ClientPeer:
 def passes_log_level(params: Json, level: str | None, era: Era) -> bool:
     """Whether a log message may go to a client that asked for `level`.
 
-    A modern client that asked for none gets none; in the handshake era a server decides itself
-    what to send to a client that set no level, so all of it passes.
+    A modern client that set no level gets no messages. In the handshake era a server decides
+    what to send to a client that set no level, so every message passes.
     """
     if level is None:
         return era == "handshake"
@@ -117,14 +117,15 @@ def passes_log_level(params: Json, level: str | None, era: Era) -> bool:
 
 
 def _missing_capability(method: str, params: Json, declared: Json) -> str:
-    """Name of the capability that the client lacks for this request; empty when it has it."""
+    """Return the capability that the client lacks for this request; empty if none."""
     name = _ASKS.get(method, method)
     if name not in declared or declared[name] is None:
         return name
     if name == "elicitation":
         modes = json_object(declared[name])
         mode = params.get("mode", "form")
-        # An empty declaration means forms: https://modelcontextprotocol.io/specification/2025-11-25
+        # An empty declaration means form mode:
+        # https://modelcontextprotocol.io/specification/2025-11-25
         if mode not in modes and not (mode == "form" and "url" not in modes):
             return f"elicitation.{mode}"
     if name == "sampling" and params.get("tools") and "tools" not in json_object(declared[name]):

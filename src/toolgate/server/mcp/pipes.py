@@ -1,7 +1,7 @@
 """Standard input and output as lines of bytes, whatever they are connected to.
 
-Threads do the reading and writing: an event loop can wait for pipes, but not for files, terminals
-or the handles of Windows. Both take time in proportion to the bytes, however long a line is.
+Threads read and write: an event loop can wait for pipes, but not for files, terminals or handles
+on Windows. Both take linear time in the number of bytes, however long a line is.
 """
 
 import asyncio
@@ -19,16 +19,17 @@ __all__ = ["LineReader", "LineWriter", "claim_standard_streams"]
 _CHUNK = 256 * 2**10
 """Bytes read at a time; chosen: four times the buffer of a pipe."""
 _LINES_AHEAD = 16
-"""Messages read ahead of their answers; chosen: bounds memory."""
+"""Messages read ahead of their responses; chosen: bounds memory."""
 _WAITING_BYTES = 4 * 2**20
-"""Bytes that wait for a slow reader; chosen: bounds memory."""
+"""Largest number of bytes queued for a slow reader; chosen: bounds memory."""
 
 
 @contextlib.contextmanager
 def claim_standard_streams() -> Generator[tuple[int, int]]:
-    """Descriptors of the client's side; meanwhile stray prints go to standard error.
+    """Yield descriptors to the client; meanwhile other output goes to standard error.
 
-    Children that inherit the standard streams read an empty input and cannot write to the client.
+    Child processes that inherit the standard streams read an empty input and cannot write to the
+    client.
     """
     sys.stdout.flush()
     reading, writing = os.dup(0), os.dup(1)
@@ -43,11 +44,11 @@ def claim_standard_streams() -> Generator[tuple[int, int]]:
         os.dup2(reading, 0)
         os.dup2(writing, 1)
         os.close(writing)
-        # The reading end stays open: a thread may still be waiting at it.
+        # The reading end stays open, because a thread may still be blocked on it.
 
 
 class LineReader:
-    """Lines of a descriptor as they come, without their ends; empty ones are left out."""
+    """Yields lines from a descriptor as they arrive, without line ends and empty lines."""
 
     def __init__(self, descriptor: int, *, max_bytes: int) -> None:
         self._descriptor = descriptor
@@ -57,7 +58,7 @@ class LineReader:
         self._room = threading.Semaphore(_LINES_AHEAD)
 
     async def __aiter__(self) -> AsyncIterator[bytes | None]:
-        """Each line; None stands for one that was longer than allowed."""
+        """Yield each line; None for one that is too long."""
         threading.Thread(target=self._work, name="stdin", daemon=True).start()
         while (line := await self._lines.get()) is not None:
             self._room.release()
@@ -84,10 +85,10 @@ class LineWriter:
         self._thread = threading.Thread(target=self._work, name="stdout", daemon=True)
         self._thread.start()
         self.gone = asyncio.Event()
-        """Set when the client does not read any more; what is written then is dropped."""
+        """Event that is set when the client no longer reads; later lines are discarded."""
 
     async def write(self, line: bytes) -> None:
-        """Write a line, which must hold no line break; waits while the client reads too slowly."""
+        """Write a line, which must not contain a line break; wait while the client is slow."""
         while not self._has_room.is_set() and not self.gone.is_set():
             await self._has_room.wait()
         if self.gone.is_set():
@@ -98,7 +99,7 @@ class LineWriter:
         self._lines.put(line)
 
     async def close(self, *, within_s: float = 2.0) -> None:
-        """Wait until all is written, if the client reads it in time."""
+        """Wait until everything is written, for at most `within_s` seconds."""
         self._lines.put(None)
         with anyio.move_on_after(within_s, shield=True):
             await anyio.to_thread.run_sync(self._thread.join, within_s, abandon_on_cancel=True)
@@ -130,7 +131,7 @@ def _chunks(descriptor: int) -> Iterator[bytes]:
 
 
 def _split(chunks: Iterator[bytes], max_bytes: int) -> Iterator[bytes]:
-    """Lines of a stream; an empty one stands for a line over `max_bytes`."""
+    """Yield lines of a stream; an empty one stands for a line over `max_bytes`."""
     parts: list[bytes] = []
     size = 0
     for chunk in chunks:

@@ -1,7 +1,7 @@
 """Sends long lists past the SDK: a placeholder stands for the bytes until they are sent.
 
-The SDK would write every definition anew, and cut the text into lines as an event demands: 20 CPU
-ms for 642 tools, of which the list itself needs none, since it is one line of JSON already.
+The SDK would serialize every definition again, and split the text into lines for the event: 20
+ms of CPU time for 642 tools. The list needs none of that, since it is already one line of JSON.
 """
 
 from secrets import token_hex
@@ -15,14 +15,14 @@ _PREPARED = "toolgate.prepared"
 
 
 def insert_placeholder(scope: Scope, listing: bytes) -> str:
-    """A word that nobody can guess, for `fill_placeholder` to put the list in its place."""
+    """Return an unguessable placeholder, which `fill_placeholder` replaces by the list."""
     word = token_hex(16)
     scope[_PREPARED] = (dumps(word), listing)
     return word
 
 
 def fill_placeholder(send: Send, scope: Scope) -> Send:
-    """A `send` for streams of events that puts a list where its word stands."""
+    """Return a `send` that replaces the placeholder in the response by the list."""
 
     async def send_with(message: Message) -> None:
         if _PREPARED in scope and message["type"] == "http.response.body":

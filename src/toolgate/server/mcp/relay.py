@@ -1,6 +1,6 @@
 """A transparent relay between one client's JSON-RPC lines and a running gateway.
 
-Nothing is interpreted but what HTTP needs: which era a message is of, and which session.
+It interprets only what HTTP requires: the era and the session of a message.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ __all__ = ["relay"]
 log = logging.getLogger(__name__)
 
 CONNECT_WITHIN_S = 5.0
-"""Seconds in which a gateway that restarts may come back before a request fails."""
+"""Seconds that a restarting gateway has to come back before a request fails."""
 
 RETRY_S = 0.2
-"""Seconds between two tries; chosen: a restart of the gateway is hardly felt."""
+"""Seconds between connection attempts; chosen: a restart of the gateway is hardly noticed."""
 STREAM_RETRY_S = 1.0
-"""Seconds between two tries to open the stream of notifications; chosen."""
+"""Seconds between attempts to open the notification stream; chosen."""
 
 _NOT_RUNNING = -31012
-"""Of ours, outside of what JSON-RPC reserves."""
+"""Toolgate's own code, outside the range that JSON-RPC reserves."""
 _CUT = -31011
-"""Of ours, outside of what JSON-RPC reserves."""
+"""Toolgate's own code, outside the range that JSON-RPC reserves."""
 _CANCELLED = -32800
 """"RequestCancelled" of the Language Server Protocol, which MCP has no code for."""
 _NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
@@ -72,13 +72,13 @@ async def relay(
 
     Args:
         url: Address of the gateway.
-        key: Key of its run file.
-        reader: What the client says.
-        writer: What it is told.
+        key: Key in the gateway's run file.
+        reader: Messages from the client.
+        writer: Messages to the client.
         settings: Limits for messages.
-        token: Token that holds unless a message has one of its own.
-        project: Project that holds unless a message names one.
-        folder: Where the client works.
+        token: Token for messages that have none of their own.
+        project: Project for messages that name none.
+        folder: Working directory of the client.
     """
     headers = {
         "Accept": "application/json, text/event-stream",
@@ -92,7 +92,8 @@ async def relay(
         aiohttp.ClientSession(
             headers=headers,
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=3.0),
-            # A gateway of this user on this machine: its run file says who it is, not its name.
+            # A gateway of this user on this machine is identified by its run file, not by its host
+            # name.
             connector=aiohttp.TCPConnector(limit=0, ssl=False),
             read_bufsize=2**20,
             skip_auto_headers=("User-Agent",),
@@ -107,7 +108,7 @@ async def relay(
 
 
 class _GatewayLostError(Exception):
-    """The gateway cannot be reached, or went away."""
+    """The gateway cannot be reached, or the connection to it was lost."""
 
     def __init__(self, message: str, *, code: int) -> None:
         super().__init__(message)
@@ -130,7 +131,7 @@ class _Relay:
         self._tasks = tasks
         self._scopes: dict[object, anyio.CancelScope] = {}
         self._cancelled: set[object] = set()
-        # The handshake era: what to say again to a gateway that does not know the session.
+        # Handshake era: messages to repeat to a gateway that does not know the session.
         self._opening: Json | None = None
         self._version = ""
         self._session = ""
@@ -140,7 +141,7 @@ class _Relay:
         self._renewing = anyio.Lock()
 
     async def handle(self, line: bytes | None) -> None:
-        """Pass one message of the client on."""
+        """Relay one message of the client."""
         try:
             if line is None:
                 raise body_too_large(self._settings.max_body_bytes)
@@ -151,7 +152,7 @@ class _Relay:
             await self._writer.write(error_bytes(error.request_id, error.rpc_code, error.message))
             return
         if method == "initialize":
-            # Nothing may overtake it: what follows belongs to its session.
+            # Later messages must wait, because they belong to the new session.
             await self._initialize(message)
         elif "id" in message and method:
             self._tasks.start_soon(self._request, message)
@@ -159,7 +160,7 @@ class _Relay:
             await self._notify(message)
 
     async def end_session(self) -> None:
-        """End the session, if the gateway is still there."""
+        """End the session, if the gateway still runs."""
         if self._session:
             with anyio.move_on_after(1.0, shield=True), suppress(aiohttp.ClientError, OSError):
                 headers = self._session_headers()
@@ -176,7 +177,7 @@ class _Relay:
         await self._writer.write(dumps({**answer, "id": message.get("id")}))
 
     async def _open_session(self) -> Json:
-        """Send the client's `initialize`; gives the answer and keeps the session."""
+        """Send the client's `initialize`; store the session and return the response."""
         assert self._opening is not None
         async with await self._post(self._opening, {}) as response:
             answer: Json = {}
@@ -189,7 +190,7 @@ class _Relay:
         return answer
 
     async def _renew(self, lost: str) -> None:
-        """Open a new session instead of `lost`, once for all who noticed."""
+        """Open a new session instead of `lost`, once for all requests that noticed the loss."""
         async with self._renewing:
             if self._session != lost or self._opening is None:
                 return
@@ -216,7 +217,7 @@ class _Relay:
                     del self._scopes[request_id]
 
     async def _exchange(self, message: Json) -> None:
-        """Send a request and write what comes for it, the answer last."""
+        """Send a request, and write its messages from the gateway, the response last."""
         self._remember(message)
         for is_last in (False, True):
             session = self._session
@@ -245,17 +246,17 @@ class _Relay:
             raise _cut(response.status)
 
     def _is_unwanted(self, answer: Json, message: Json) -> bool:
-        """Whether the client cancelled the request, so that over stdio nothing answers it."""
+        """Whether the client cancelled the request, so that over stdio it gets no response."""
         code = json_object(answer.get("error")).get("code")
         return message["id"] in self._cancelled and code == _CANCELLED
 
     async def _notify(self, message: Json) -> None:
-        """Pass on what has no answer: a notification, or the client's answer to a question."""
+        """Relay a message without a response: a notification, or a response of the client."""
         method = message.get("method")
         if method == "notifications/cancelled":
             request_id = json_object(message.get("params")).get("requestId")
             if not self._session:
-                # In the modern era over HTTP, ending the request is the cancellation.
+                # In the modern era over HTTP, a request is cancelled by closing its connection.
                 if isinstance(request_id, (str, int)) and request_id in self._scopes:
                     self._scopes[request_id].cancel()
                 return
@@ -273,7 +274,7 @@ class _Relay:
             self._tasks.start_soon(self._listen)
 
     async def _listen(self) -> None:
-        """Write what the gateway tells a session beside its answers, as long as there is one."""
+        """Write a session's notifications from the gateway until cancelled."""
         while True:
             session = self._session
             headers = {**self._session_headers(), "Accept": "text/event-stream"}
@@ -292,10 +293,10 @@ class _Relay:
                     await self._renew(session)
 
     async def _post(self, message: Json, headers: dict[str, str]) -> aiohttp.ClientResponse:
-        """Send a message; tries again as long as nothing was sent.
+        """Send a message; retry while the gateway does not accept connections.
 
         Raises:
-            _GoneError: There is no gateway, or it went away.
+            _GatewayLostError: No gateway runs, or the connection was lost.
         """
         body = dumps(message)
         deadline = anyio.current_time() + CONNECT_WITHIN_S
@@ -321,7 +322,7 @@ class _Relay:
         await self._writer.write(error_bytes(message.get("id"), error.code, str(error), data))
 
     def _remember(self, message: Json) -> None:
-        """Keep what a new session has to be told again."""
+        """Store a message that must be repeated in a new session."""
         method, params = message["method"], json_object(message.get("params"))
         uri = str(params.get("uri", ""))
         if method == "logging/setLevel":
@@ -359,7 +360,7 @@ def _is_modern(message: Json) -> bool:
 
 
 def _header_value(text: str) -> str:
-    """Text as a header can carry it.
+    """Return the text encoded for a header.
 
     https://modelcontextprotocol.io/specification/2026-07-28/basic/transports
     """
@@ -378,7 +379,7 @@ def _cut(status: int | None) -> _GatewayLostError:
 
 
 async def _messages(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-    """The JSON-RPC messages in an answer, whichever of its two forms it has."""
+    """Yield the JSON-RPC messages in a response, whether JSON or an event stream."""
     try:
         if response.content_type == "text/event-stream":
             async for event in _events(response.content):
@@ -394,7 +395,7 @@ async def _messages(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
 
 
 async def _events(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-    """The data of server-sent events; time in proportion to the bytes, however long a line is."""
+    """Yield the data of server-sent events, in linear time however long a line is."""
     parts: list[bytes] = []
     data: list[bytes] = []
     async for chunk in content.iter_any():

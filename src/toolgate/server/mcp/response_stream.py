@@ -1,4 +1,4 @@
-"""The response to one request: plain JSON, or an event stream once there is something to stream."""
+"""The response to one request: plain JSON, or an event stream if messages come before it."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,13 +13,13 @@ from toolgate.types import Json
 __all__ = ["ResponseStream", "result_parts"]
 
 WATCH_AFTER_S = 0.05
-"""Seconds after which a call is worth watching for a client that leaves."""
+"""Seconds after which a call is watched for a disconnecting client."""
 
 STREAM_AFTER_S = 15.0
-"""Seconds of silence after which a stream with signs of life begins, for proxies on the way."""
+"""Seconds of silence after which a stream with keep-alives begins, for proxies in between."""
 
 PIECE_BYTES = 2**18
-"""Most of an answer that is handed to the socket in one go."""
+"""Largest piece of a response in bytes that is passed to the socket at once."""
 
 _JSON_HEADERS = (b"content-type", b"application/json")
 _STREAM_HEADERS = [
@@ -30,17 +30,18 @@ _STREAM_HEADERS = [
 
 
 class ResponseStream:
-    """Sends an answer, and before it the messages that belong to its request, in order."""
+    """Sends a response, and before it the messages of its request, in order."""
 
     def __init__(
         self, receive: Receive, send: Send, *, on_leave: Callable[[], object] | None = None
     ) -> None:
-        """Send nothing yet.
+        """Create a stream that has sent nothing.
 
         Args:
-            receive: Says when the client leaves (ASGI).
-            send: Takes the response (ASGI).
-            on_leave: Called when the client leaves; None: the current task is cancelled then.
+            receive: Reports when the client disconnects (ASGI).
+            send: Receives the response (ASGI).
+            on_leave: Called when the client disconnects; None: the current task is cancelled
+                instead.
         """
         self._receive = receive
         self._send = send
@@ -49,18 +50,18 @@ class ResponseStream:
         self._watch: asyncio.Task[None] | None = None
         self._has_left = False
         self._begun: asyncio.Future[None] | None = None
-        """Done when the head of a stream was sent; None: the response is no stream."""
+        """Done when the head of an event stream was sent; None: the response is not a stream."""
 
     def begin(self) -> None:
-        """Watch for a client that leaves, from now until `end`."""
-        # Most calls are over before a task to watch them would have started.
+        """Watch for the client to disconnect, from now until `end`."""
+        # Delayed, since most calls end before a task to watch them would have started.
         task = asyncio.current_task()
         assert task is not None
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(WATCH_AFTER_S, self._start_watching, task)
 
     def has_left(self) -> bool:
-        """Whether the client is gone; then the cancellation was ours and is over."""
+        """Whether the client left, which cancelled the task; clears that cancellation."""
         if not self._has_left:
             return False
         task = asyncio.current_task()
@@ -74,11 +75,11 @@ class ResponseStream:
             self._watch.cancel()
 
     async def notify(self, message: Json) -> None:
-        """Send a message before the answer; the response is a stream of events from then on."""
+        """Send a message before the response, which is an event stream from then on."""
         await self._stream(b"event: message\r\ndata: " + dumps(message) + b"\r\n\r\n")
 
     async def finish(self, status: int, parts: tuple[bytes, ...]) -> None:
-        """Send the answer, in parts: a large one is not copied only to stand in one text."""
+        """Send the response, in parts to avoid copying a large one."""
         if self._begun is not None:
             await self._begun
             await self._send_body((b"event: message\r\ndata: ", *parts, b"\r\n\r\n"))
@@ -89,7 +90,7 @@ class ResponseStream:
         await self._send_body(parts)
 
     async def _send_body(self, parts: tuple[bytes, ...]) -> None:
-        """Send what is large piece by piece, so that other calls go on."""
+        """Send a large body piece by piece, so that other calls can run."""
         if sum(map(len, parts)) > PIECE_BYTES:
             for part in parts:
                 for start in range(0, len(part), PIECE_BYTES):
@@ -134,7 +135,7 @@ class ResponseStream:
 
 
 def result_parts(request_id: bytes, *result: bytes) -> tuple[bytes, ...]:
-    """The answer to a request, from its id and its result as JSON."""
+    """Return the response to a request, from its id and its result as JSON."""
     return b'{"jsonrpc":"2.0","id":', request_id, b',"result":', *result, b"}"
 
 

@@ -1,4 +1,4 @@
-"""The wire shape of results and errors per protocol era. Knows no transport and no SDK."""
+"""The wire shape of results and errors per protocol era; independent of transports and SDK."""
 
 import logging
 from collections.abc import Mapping
@@ -42,15 +42,15 @@ LOG_LEVEL = _PREFIX + "logLevel"
 SERVER_INFO_KEY = _PREFIX + "serverInfo"
 
 SERVER_INFO: Json = {"name": "toolgate", "title": "Toolgate", "version": toolgate.__version__}
-"""How the gateway names itself to clients."""
+"""Name and version that the gateway reports to clients."""
 
 TTL_MS = 0
-"""How long a client may keep a list: not at all, since changes are announced only to listeners."""
+"""Milliseconds that a client may cache a list: none, since only listeners hear of changes."""
 
 HEADER_MISMATCH = -32020
-"""Of the MCP specification (draft, streamable HTTP)."""
+"""From the MCP specification (draft, streamable HTTP)."""
 RESOURCE_NOT_FOUND = -32002
-"""Of the MCP specification (resources, error handling)."""
+"""From the MCP specification (resources, error handling)."""
 
 _CACHED = frozenset(
     {
@@ -62,13 +62,13 @@ _CACHED = frozenset(
         "server/discover",
     }
 )
-"""Methods whose modern results must say how long they hold."""
+"""Methods whose modern results must say how long they may be cached."""
 
 ACCESS_CODE = -31001
-"""Nobody is known to ask."""
+"""The caller is not authenticated."""
 
 FORBIDDEN_CODE = -31003
-"""Who asks may not."""
+"""The caller lacks permission."""
 
 _RPC_CODES: Mapping[str, int] = {
     "unknown_tool": INVALID_PARAMS,
@@ -91,15 +91,15 @@ _RPC_CODES: Mapping[str, int] = {
     "store": -31020,
     "config": -31030,
 }
-"""JSON-RPC code by `ToolgateError.code`; our own lie outside the range that is reserved."""
+"""JSON-RPC code by `ToolgateError.code`; Toolgate's own codes are outside the reserved range."""
 
 _OTHER_CODE = -31000
-"""Of ours, outside of what JSON-RPC reserves."""
+"""Toolgate's own code, outside the range that JSON-RPC reserves."""
 
 _OF_THE_CONNECTION = frozenset({HEADER_MISMATCH, -32022})
-"""Codes by which a server refuses headers or version of who asks it: of Toolgate. A client would
-take them for its own. A missing capability (-32021) is the client's: Toolgate declares what it has.
-"""
+"""Codes by which a server refuses the headers or version of Toolgate's own connection. They are
+not passed on, since clients would apply them to theirs. A missing capability (-32021) is passed on:
+Toolgate declares the client's capabilities."""
 
 _HTTP_STATUS: Mapping[int, int] = {
     PARSE_ERROR: 400,
@@ -114,12 +114,12 @@ _HTTP_STATUS: Mapping[int, int] = {
 
 
 def http_status(rpc_code: int) -> int:
-    """Status of a modern HTTP answer that carries this JSON-RPC error."""
+    """Return the status of a modern HTTP response that carries this JSON-RPC error."""
     return _HTTP_STATUS.get(rpc_code, 200)
 
 
 def capabilities(era: Era) -> Json:
-    """What the gateway offers, whatever its servers offer at the moment."""
+    """Return the capabilities of the gateway, whatever its servers currently offer."""
     declared: Json = {
         "tools": {"listChanged": True},
         "resources": {"subscribe": True, "listChanged": True},
@@ -130,12 +130,12 @@ def capabilities(era: Era) -> Json:
 
 
 def shape(result: Json, method: str, era: Era) -> Json:
-    """A result as the era's clients expect it; what it holds besides stays as it is."""
+    """Return a result in the shape of the client's era; other members stay unchanged."""
     return _modern(result, method) if era == "modern" else _handshake(result)
 
 
 def rpc_error(error: Exception, era: Era) -> tuple[int, str, Any]:
-    """Code, message and data of the JSON-RPC error that tells a client of `error`."""
+    """Return code, message and data of the JSON-RPC error for an exception."""
     if isinstance(error, RpcError):
         if error.rpc_code in _OF_THE_CONNECTION:
             data = {"code": error.code, "rpc": {"code": error.rpc_code, "data": error.data}}
@@ -165,7 +165,7 @@ def _modern(result: Json, method: str) -> Json:
     kind = shaped.setdefault("resultType", "complete")
     if method in _CACHED and kind == "complete":
         shaped.setdefault("ttlMs", TTL_MS)
-        # What one caller sees is never another's, whatever the server said of its own answer.
+        # A caller's results are never shared, whatever the server said of its own result.
         shaped["cacheScope"] = "private"
     meta = _object(shaped.get("_meta"))
     shaped["_meta"] = {**meta, SERVER_INFO_KEY: SERVER_INFO}

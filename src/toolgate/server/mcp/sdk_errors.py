@@ -1,4 +1,4 @@
-"""Turns refusals of the SDK into clear errors for the request at hand."""
+"""Turns refusals of the SDK into clear errors for the current request."""
 
 from toolgate.server.asgi.parsing.headers import header, header_in
 from toolgate.server.asgi.parsing.json_parser import INVALID_REQUEST, error_bytes
@@ -11,7 +11,7 @@ _MEDIA_TYPES = frozenset({406, 415})
 
 
 def media_type_fault(scope: Scope) -> str:
-    """What is wrong with the `Content-Type` of a POST; empty when it is right."""
+    """Return what is wrong with the `Content-Type` of a POST; empty if nothing."""
     content_type = header(scope, b"content-type")
     if (content_type or "").partition(";")[0].strip().lower() == "application/json":
         return ""
@@ -20,9 +20,9 @@ def media_type_fault(scope: Scope) -> str:
 
 
 def explain_errors(send: Send, scope: Scope, request_id: object) -> Send:
-    """A `send` that gives refusals without words a JSON-RPC error instead.
+    """Return a `send` that replaces refusals without explanation by a JSON-RPC error.
 
-    The SDK answers some of them with an empty body or plain text (mcp 2.3.0).
+    The SDK sends some of them with an empty body or plain text (mcp 2.3.0).
     """
     refusal: Message | None = None
 

@@ -32,7 +32,7 @@ class SdkLoader:
         return self._is_loaded.is_set()
 
     async def run(self) -> None:
-        """Import the SDK and keep its sessions until `stop`."""
+        """Import the SDK and run its sessions until `stop`."""
         module = await load("toolgate.server.mcp.front")
         self._server = server = cast("McpServer", module.McpServer(self._gateway))
         manager = server.http(max_body_bytes=self._max_body_bytes)
@@ -56,7 +56,7 @@ class SdkLoader:
         listener()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request (ASGI)."""
+        """Handle one request (ASGI)."""
         await self._is_loaded.wait()
         assert self._app is not None
         await self._app(scope, receive, send)

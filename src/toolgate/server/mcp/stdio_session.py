@@ -42,7 +42,7 @@ __all__ = ["serve_lines"]
 log = logging.getLogger(__name__)
 
 _MOST_OPEN = 10_000
-"""Requests without an answer; chosen: bounds memory."""
+"""Largest number of open requests; chosen: bounds memory."""
 
 _Incoming = MemoryObjectSendStream["SessionMessage | Exception"]
 _Outgoing = MemoryObjectReceiveStream[SessionMessage]
@@ -58,7 +58,7 @@ async def serve_lines(
     project: str = "",
     logs_requests: bool = False,
 ) -> None:
-    """Serve one client until it closes its side; `token` and `project` hold unless it names own."""
+    """Serve one client until it closes its side; `token` and `project` are its defaults."""
     requests = _OpenRequests(are_logged=logs_requests)
     front = McpServer(gateway, token=token, project=project, answering=requests.answering)
     to_server, from_client = anyio.create_memory_object_stream["SessionMessage | Exception"](0)
@@ -72,24 +72,24 @@ async def serve_lines(
 
 @dataclass(frozen=True, kw_only=True)
 class _OpenRequest:
-    """A request that is not answered yet."""
+    """A request without a response yet."""
 
     method: str
     request_id: str
-    """By which it is known here; that of its client is another."""
+    """Toolgate's id of the request; the client's own is another."""
     trace: Trace
     began_s: float
 
 
 class _OpenRequests:
-    """The requests that are being answered, and a line in the log about each, if that is wanted."""
+    """Open requests, each logged in one line if configured."""
 
     def __init__(self, *, are_logged: bool) -> None:
         self._are_logged = are_logged
         self._open: dict[object, _OpenRequest] = {}
 
     def begin(self, message: JSONRPCMessage) -> None:
-        """Remember a request until it is answered."""
+        """Register a request until it gets a response."""
         if not isinstance(message, JSONRPCRequest) or len(self._open) >= _MOST_OPEN:
             return
         meta = json_object((message.params or {}).get("_meta"))
@@ -102,7 +102,7 @@ class _OpenRequests:
 
     @contextmanager
     def answering(self, message_id: object) -> Generator[None]:
-        """Let what runs within belong to a request."""
+        """Run code in the context of a request."""
         request = self._open.get(message_id)
         if request is None:
             yield
@@ -117,13 +117,13 @@ class _OpenRequests:
             raise
 
     def finish(self, message: JSONRPCMessage, size_bytes: int) -> None:
-        """Forget what is answered."""
+        """Unregister the request of a response."""
         if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id is not None:
             status = message.error.code if isinstance(message, JSONRPCError) else "ok"
             self._log(self._open.pop(message.id, None), status, size_bytes)
 
     def _log(self, request: _OpenRequest | None, status: int | str, size_bytes: int) -> None:
-        """Write the line of a request: nothing of what it asked."""
+        """Log a request in one line, without its content."""
         if request is None or not self._are_logged:
             return
         log.info(
@@ -175,7 +175,7 @@ async def _write(from_server: _Outgoing, writer: LineWriter, requests: _OpenRequ
 
 
 def _plain(message: JSONRPCMessage) -> Json:
-    """A message as JSON, its payload untouched."""
+    """Return a message as JSON, its payload unchanged."""
     match message:
         case JSONRPCResponse():
             return {"jsonrpc": "2.0", "id": message.id, "result": message.result}

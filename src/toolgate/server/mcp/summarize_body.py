@@ -1,7 +1,7 @@
-"""Replaces a large message by a small one, so the SDK does not block parsing it again.
+"""Replaces a large message by a small one, so that the SDK does not block while parsing it again.
 
-It needs what decides where a request goes: the envelope, `_meta`, names and short parameters. The
-parameters themselves travel beside it, in the scope of the request.
+The SDK needs the parts that decide where a request goes: the envelope, `_meta`, names and short
+parameters. The full parameters are passed in the scope of the request.
 """
 
 from itertools import islice
@@ -13,18 +13,18 @@ from toolgate.types import Json, json_object
 __all__ = ["FULL_PARAMS", "summarize_body"]
 
 FULL_PARAMS = "toolgate.params"
-"""The key of a scope under which the whole parameters are."""
+"""Key of the full parameters in a scope."""
 
 _MOST_MEMBERS = 100
-"""Names of parameters; chosen: a log line stays readable."""
+"""Largest number of parameters; chosen: a log line stays readable."""
 _MOST_VALUES = 1_000
-"""Values looked at; chosen: bounds time."""
+"""Largest number of values visited in a parameter; chosen: bounds time."""
 _MOST_CHARACTERS = 64 * 2**10
-"""Characters of a value that is kept; chosen: bounds memory."""
+"""Largest number of characters of a string that is retained; chosen: bounds memory."""
 
 
 def summarize_body(message: Json) -> bytes:
-    """The message without long texts, and of each parameter the first thousand values."""
+    """Return the message without long strings, and with up to 1,000 values per parameter."""
     params = json_object(message.get("params"))
     names = ["_meta"] if "_meta" in params else []
     names += [name for name in islice(params, _MOST_MEMBERS) if name != "_meta"]
@@ -38,7 +38,7 @@ def summarize_body(message: Json) -> bytes:
 
 
 def _skimmed(value: Any, room: list[int]) -> Any:
-    """The value as far as there is room, which is counted down."""
+    """Return the value, truncated to the remaining room, which is reduced."""
     room[0] -= 1
     if isinstance(value, str):
         return value if len(value) <= _MOST_CHARACTERS else ""

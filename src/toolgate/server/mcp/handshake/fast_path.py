@@ -1,8 +1,8 @@
 """The fast path of handshake-era sessions: tool calls and tool listings, without the SDK.
 
-A signed session id says all that a call needs to know of its client, so no session of the SDK has
-to be open for it. The answer is plain JSON, unless something is streamed before it: progress, log
-messages, questions to the client, or signs of life after a while of silence.
+A signed session id has all that a call needs to know of its client, so no session of the SDK has
+to be open for it. The response is plain JSON, unless something is streamed before it: progress,
+log messages, requests to the client, or keep-alives after a period of silence.
 """
 
 import asyncio
@@ -36,45 +36,45 @@ _METHODS = frozenset({"tools/call", "tools/list"})
 _VERSIONS = frozenset(version.encode() for version in HANDSHAKE_VERSIONS)
 
 _CANCELLED = -32800
-"""Code of the answer to a request that its client has cancelled; as the SDK has it (mcp 2.3.0)."""
+"""Error code for a request that its client has cancelled; same as in the SDK (mcp 2.3.0)."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SessionRequest:
-    """A request that the fast path answers."""
+    """A request that the fast path handles."""
 
     request_id: str | int
     """Its JSON-RPC id."""
 
     method: str
-    """One of those that the fast path answers."""
+    """A method that the fast path handles."""
 
     params: Json
     """Its parameters."""
 
     caller: Caller
-    """Who asks."""
+    """The caller."""
 
     session_id: str
     """The signed id of its session."""
 
     session: OpenedSession
-    """What its client said when it opened the session."""
+    """Details that its client sent when it opened the session."""
 
 
 class SessionFastPath:
-    """Recognises and answers its requests."""
+    """Recognizes and handles requests of the fast path."""
 
     def __init__(self, gateway: Gateway, sessions: HandshakeSessions) -> None:
         self._gateway = gateway
         self._sessions = sessions
         self._running: dict[tuple[str, str], _RunningRequest] = {}
-        """By session and request id."""
+        """Running requests, by session and request id."""
         self._questions: dict[tuple[str, str], asyncio.Future[Json]] = {}
-        """Questions to clients, by session and the id of the question."""
+        """Requests to clients, by session and id."""
 
     def accepted(self, envelope: Envelope, scope: Scope, caller: Caller) -> SessionRequest | None:
-        """The request in a message; None when the SDK has to answer it."""
+        """Return the request in a message; None if the SDK has to handle it."""
         headers: dict[bytes, bytes] = scope[HEADERS]
         session_id = headers.get(b"mcp-session-id", b"").decode("latin-1")
         accept = headers.get(b"accept", b"")
@@ -101,7 +101,7 @@ class SessionFastPath:
         )
 
     async def serve(self, request: SessionRequest, receive: Receive, send: Send) -> None:
-        """Answer a request. A client that leaves does not end it, as the protocol wants it."""
+        """Respond to a request, which goes on if the client disconnects (as specified by MCP)."""
         task = asyncio.current_task()
         assert task is not None
         running = _RunningRequest(task=task)
@@ -121,7 +121,7 @@ class SessionFastPath:
         await stream.finish(200, parts)
 
     def cancel(self, session_id: str, request_id: object) -> bool:
-        """Cancel a request of a session; False when this path answers none with that id."""
+        """Cancel a request of a session; False if the fast path runs none with that id."""
         running = self._running.get((session_id, str(request_id)))
         if running is None:
             return False
@@ -129,13 +129,13 @@ class SessionFastPath:
         return True
 
     def end_session(self, session_id: str) -> None:
-        """Cancel what still runs in a session that its client has ended."""
+        """Cancel running requests of a session that its client has ended."""
         for (session, _), running in list(self._running.items()):
             if session == session_id:
                 running.cancel()
 
     def take_answer(self, session_id: str, message: Json) -> bool:
-        """Take a client's answer to a question; False when this path has not asked it."""
+        """Accept a client's response to a request; False if the fast path did not send it."""
         question = self._questions.get((session_id, str(message.get("id"))))
         if question is None or question.done():
             return False
@@ -150,7 +150,7 @@ class SessionFastPath:
     async def _answer(
         self, request: SessionRequest, stream: ResponseStream, running: "_RunningRequest"
     ) -> tuple[bytes, ...]:
-        """The body of the answer, in parts."""
+        """Return the body of the response, in parts."""
         try:
             check_meta(request.params)
             if request.method == "tools/list":
@@ -160,7 +160,8 @@ class SessionFastPath:
             params, meta = request.params, json_object(request.params.get("_meta"))
             level = self._sessions.log_level(request.session)
             if level is not None:
-                # A level set for the session is, for a modern server, the wish of each request.
+                # Modern servers take the log level from each request, so the level of the session
+                # goes there.
                 params = {**params, "_meta": {**meta, LOG_LEVEL: level}}
             peer = ClientPeer(
                 _Channel(stream, self._questions, request.session_id, running),
@@ -184,13 +185,13 @@ class SessionFastPath:
 
 @dataclass(kw_only=True, eq=False)
 class _RunningRequest:
-    """A request that is being answered."""
+    """A running request."""
 
     task: asyncio.Task[Any]
     is_cancelled: bool = False
-    """Whether its client does not want an answer any more."""
+    """Whether its client has cancelled it."""
     has_left: bool = False
-    """Whether nobody reads its stream any more."""
+    """Whether its client has disconnected."""
     questions: set[asyncio.Future[Json]] = field(default_factory=set[asyncio.Future[Json]])
 
     def cancel(self) -> None:
@@ -199,7 +200,7 @@ class _RunningRequest:
             self.task.cancel()
 
     def drop_questions(self) -> None:
-        """Give up what was asked: whoever should answer is gone."""
+        """Fail the requests to the client, which has disconnected."""
         self.has_left = True
         for question in self.questions:
             if not question.done():
@@ -207,7 +208,7 @@ class _RunningRequest:
 
 
 class _Channel:
-    """The stream of one request, on which its client is told and asked."""
+    """The stream of one request, which carries notifications and requests to its client."""
 
     def __init__(
         self,
@@ -228,8 +229,8 @@ class _Channel:
     async def send_raw_request(self, method: str, params: Mapping[str, Any] | None) -> Json:
         if self._running.has_left:
             raise _no_stream()
-        # Such ids cannot be taken for those that the SDK gives to its own questions, and nobody
-        # can answer a question that was not sent to them.
+        # Such ids differ from those of the SDK's own requests, and only the client that gets the
+        # request can respond to it.
         question_id = f"toolgate-{next(_numbers)}-{token_hex(8)}"
         question = asyncio.get_running_loop().create_future()
         self._questions[self._session_id, question_id] = question

@@ -1,4 +1,4 @@
-"""Checks of handshake sessions: who opened one, and that request ids in it are unique."""
+"""Checks of handshake sessions: their owner, and unique request ids."""
 
 import contextlib
 from collections.abc import Generator
@@ -11,30 +11,30 @@ from toolgate.types import Caller
 __all__ = ["SessionGuard"]
 
 _MAX_SESSIONS = 100_000
-"""Sessions whose owner is remembered here; chosen: some 20 MB."""
+"""Largest number of sessions whose owner is stored here; chosen: some 20 MB."""
 
 
 class SessionGuard:
-    """Knows the owners of sessions and the ids of their running requests."""
+    """Tracks owners of sessions and ids of their running requests."""
 
     def __init__(self, sessions: HandshakeSessions) -> None:
         self._sessions = sessions
         self._owners: dict[str, str] = {}
-        """Caller ids by session, for sessions whose id does not say it."""
+        """Caller ids by session, for session ids that do not contain one."""
         self._running: set[tuple[str, str]] = set()
         """Session and id of each running request."""
 
     def owner_of(self, scope: Scope) -> str | None:
-        """Who opened the session that a request names, here or in another process."""
+        """Return the caller that opened the request's session, even in another process."""
         return self._owner(header(scope, b"mcp-session-id") or "")
 
     def may_use(self, scope: Scope, caller: Caller) -> bool:
-        """Whether the session of a request, if it names one, was opened by the same caller."""
+        """Whether the request names no session, or one that the same caller opened."""
         has_session = header(scope, b"mcp-session-id") is not None
         return not has_session or self.owner_of(scope) == caller.caller_id
 
     def recording_owner(self, send: Send, caller: Caller) -> Send:
-        """A `send` that records who opened the session that a response names."""
+        """Return a `send` that records the caller as owner of the session in the response."""
 
         async def send_recorded(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -54,10 +54,10 @@ class SessionGuard:
 
     @contextlib.contextmanager
     def unique_request(self, scope: Scope, request_id: object) -> Generator[bool]:
-        """Whether no running request of the session has the same id; reserves the id meanwhile.
+        """Whether the id is unique among running requests of the session; reserves it.
 
-        The SDK gives both answers to the later request, and the earlier one would wait for ever;
-        for the SDK 1 and "1" are the same id (mcp 2.3.0).
+        With a repeated id the SDK sends both responses to the later request, and the earlier one
+        would wait forever; for the SDK 1 and "1" are the same id (mcp 2.3.0).
         """
         session = header(scope, b"mcp-session-id")
         if session is None or request_id is None:

@@ -1,8 +1,8 @@
 """Handshake-era sessions with signed ids that every process on the same store understands.
 
-The SDK keeps a session in one process, at some 45 kB. Its id outside is signed and says how it was
-opened, so another replica, or the same gateway after a restart, opens it again by itself. Idle
-sessions are therefore parked: the SDK's session is ended, and the next request opens it again.
+The SDK keeps a session in one process, at some 45 kB. Clients get a signed id that says how the
+session was opened, so another replica, or the same gateway after a restart, can reopen it. Idle
+sessions are therefore parked: the SDK's session is ended, and the next request reopens it.
 """
 
 import asyncio
@@ -28,91 +28,94 @@ from toolgate.types import Json, json_object
 __all__ = ["SESSION_NOT_FOUND", "HandshakeSessions", "OpenedSession", "ParkingLimits"]
 
 SESSION_NOT_FOUND = "Session not found"
-"""The answer to a message for a session that there is not, in the words of the SDK."""
+"""Error text for a message to a session that does not exist, same as in the SDK."""
 
 _PURPOSE = "session"
 _HEADER = b"mcp-session-id"
 _GOOD_FOR_S = 30 * 86_400
-"""Seconds: 30 days; chosen."""
+"""Seconds that a session id is valid: 30 days; chosen."""
 _MAX_ENDED = 100_000
-"""Ended sessions that are remembered; chosen: some 10 MB."""
+"""Largest number of ended sessions remembered; chosen: some 10 MB."""
 _MAX_PARKED = 10_000
-"""Parked sessions whose log level and subscriptions are remembered; chosen."""
+"""Largest number of parked sessions whose log level and subscriptions are stored; chosen."""
 _MAX_VERIFIED = 10_000
-"""Session ids whose signature is not checked again; chosen: some 10 MB."""
+"""Largest number of cached session ids, whose signature is not checked again; chosen: some 10
+MB."""
 _MAX_STATE_BYTES = 4_096
-"""Bytes of log level and subscriptions that a session keeps while it is parked; chosen."""
+"""Largest size in bytes of the log level and subscriptions of a parked session; chosen."""
 _OPEN_S = 10.0
-"""Seconds for a session to take a message or to end; chosen: only a stuck client takes longer."""
+"""Seconds for a session to accept a message or to end; chosen: only a stuck client takes longer."""
 _MAX_TEXT = 100
-"""Characters of a client's name and version, and of a protocol version, in a session id."""
+"""Largest number of characters of a client's name and version, and of a protocol version, in a
+session id."""
 _CAPABILITIES: dict[str, tuple[str, ...]] = {
     "elicitation": ("form", "url"),
     "roots": ("listChanged",),
     "sampling": ("tools", "context"),
 }
-"""What a client can be asked, with the parts that the protocol defines (2025-11-25)."""
+"""Capabilities for requests to clients, with their parts as defined by the protocol
+(2025-11-25)."""
 _STATEFUL = {
     "logging/setLevel": "level",
     "resources/subscribe": "uri",
     "resources/unsubscribe": "uri",
 }
-"""Requests that a parked session has to repeat when it is opened again."""
+"""Requests that must be repeated when a parked session is reopened, and the parameter each sets."""
 
 Answer = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ParkingLimits:
-    """When idle sessions are parked."""
+    """Limits that decide when idle sessions are parked."""
 
     after_s: float = 300.0
-    """Seconds without a request; chosen: opening again costs a few milliseconds."""
+    """Seconds without a request; chosen: reopening costs a few milliseconds."""
 
     max_idle: int = 512
-    """Idle sessions in total; the longest idle is parked first. Chosen: some 25 MB."""
+    """Largest number of idle sessions; the longest idle is parked first. Chosen: some 25 MB."""
 
     max_idle_per_caller: int = 64
-    """Idle sessions of one caller; chosen."""
+    """Largest number of idle sessions of one caller; chosen."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OpenedSession:
-    """What a signed id says of its session."""
+    """Contents of a signed session id."""
 
     nonce: str
-    """Tells it from all others."""
+    """Random value that makes the session unique."""
 
     expires_at: float
-    """Seconds since 1970 from which on the id is worth nothing."""
+    """Expiry of the id, in seconds since 1970."""
 
     client_info: Json
     """Name and version of the client."""
 
     capabilities: Json
-    """What the client can be asked."""
+    """Capabilities of the client."""
 
 
 @dataclass
 class _HandshakeSession:
-    """A session that clients know by its signed id."""
+    """A session that clients refer to by its signed id."""
 
     caller_id: str
     sdk_id: str | None = None
-    """Id of the SDK's session; None: there is none in this process now."""
+    """Id of the SDK's session; None: this process has none for it now."""
     running: int = 0
-    """Requests and streams that are open."""
+    """Number of open requests and streams."""
     idle_since: float = 0.0
-    """Monotonic seconds."""
+    """Monotonic time in seconds since when it is idle."""
     is_ending: bool = False
-    """Whether its client has asked for its end."""
+    """Whether its client has asked to end it."""
     state: dict[str, Json] = field(default_factory=dict[str, Json])
     """Messages that restore log level and subscriptions."""
     opening: anyio.Lock = field(default_factory=anyio.Lock)
 
 
 class HandshakeSessions:
-    """The sessions of clients, and which session of the SDK each of them stands for."""
+    """Client sessions, mapped to sessions of the SDK."""
 
     def __init__(
         self, signer: Signer, answer: Answer, *, limits: ParkingLimits | None = None
@@ -120,31 +123,31 @@ class HandshakeSessions:
         """Start without sessions.
 
         Args:
-            signer: Signs the same in every replica.
-            answer: The SDK.
-            limits: When idle sessions are parked.
+            signer: Signer with the same key in every replica.
+            answer: ASGI application of the SDK.
+            limits: Limits that decide when idle sessions are parked.
         """
         self._signer = signer
         self._answer = answer
         self._limits = limits or ParkingLimits()
         self._sessions: dict[str, _HandshakeSession] = {}
-        """By the nonce in the id; parked ones only if they have a state to restore."""
+        """Sessions by the nonce in the id; parked ones only if they have state to restore."""
         self._idle: OrderedDict[str, _HandshakeSession] = OrderedDict()
-        """Those that the SDK keeps without an open request; the longest idle first."""
+        """Sessions in the SDK without an open request; the longest idle first."""
         self._idle_by_caller: Counter[str] = Counter()
         self._ended: dict[str, None] = {}
         self._verified: dict[str, OpenedSession] = {}
-        """By the whole id, whose signature was checked."""
+        """Verified sessions by their full id."""
         self._parking: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
 
     @property
     def idle_count(self) -> int:
-        """Sessions without an open request that the SDK keeps now."""
+        """Number of sessions in the SDK without an open request."""
         return len(self._idle)
 
     def opened(self, session_id: str) -> OpenedSession | None:
-        """What the id of a session says; None where it is not good, or the session has ended."""
+        """Return the contents of a session id; None if it is invalid or the session has ended."""
         opened = self._verified.get(session_id)
         if opened is None:
             payload = self._opened(session_id)
@@ -165,7 +168,7 @@ class HandshakeSessions:
         return None if has_ended or opened.expires_at <= time() else opened
 
     def log_level(self, opened: OpenedSession) -> str | None:
-        """The least severe log messages that the client of a session wants; None: it set none."""
+        """Return the lowest log level the client of a session wants; None if it set none."""
         session = self._sessions.get(opened.nonce)
         if session is None or not session.state:
             return None
@@ -173,12 +176,12 @@ class HandshakeSessions:
         return None if message is None else message["params"]["level"]
 
     def owner(self, session_id: str) -> str | None:
-        """Caller id of who opened a session; None where its id does not say."""
+        """Return the caller id of a session's owner; None if its id does not contain one."""
         opened = self._opened(session_id)
         return None if opened is None else str(opened.get("c"))
 
     def assign_id(self, send: Send, params: Json, caller_id: str) -> Send:
-        """A `send` that gives a session that is opened a signed id."""
+        """Return a `send` that replaces the id of a new session by a signed one."""
 
         async def send_signed(message: Message) -> None:
             if message["type"] == "http.response.start" and (sdk_id := _session_of(message)):
@@ -195,13 +198,13 @@ class HandshakeSessions:
     async def entered(
         self, session_id: str, scope: Scope, send: Send, message: Json | None
     ) -> AsyncGenerator[Send]:
-        """Have a request go to the session that an id stands for; gives how its answer goes back.
+        """Route a request to the SDK's session for an id; yields the `send` for its response.
 
         Args:
-            session_id: As the request has it.
-            scope: Of the request; its header is exchanged.
-            send: Takes the answer.
-            message: What the request says; None: it opens a stream or ends the session.
+            session_id: Session id in the request.
+            scope: Scope of the request; its session header is replaced.
+            send: Receives the response.
+            message: Message of the request; None: it opens a stream or ends the session.
         """
         opened = self._opened(session_id)
         nonce = "" if opened is None else str(opened["n"])
@@ -222,7 +225,8 @@ class HandshakeSessions:
             else:
                 _set_header(scope, session.sdk_id)
                 session.is_ending = session.is_ending or scope["method"] == "DELETE"
-                # The SDK keeps `send` until garbage is collected: it must not hold the message.
+                # The SDK holds `send` until garbage collection, so it must not refer to the
+                # message.
                 yield self._returning(
                     _refusing_when_ended(send, session, json_object(message).get("id")),
                     session_id,
@@ -273,14 +277,14 @@ class HandshakeSessions:
     # Parking
 
     def _wake(self, nonce: str, session: _HandshakeSession) -> None:
-        """A request has come for a session."""
+        """Mark a session as active when a request arrives."""
         if self._idle.pop(nonce, None) is not None:
             self._idle_by_caller[session.caller_id] -= 1
             if not self._idle_by_caller[session.caller_id]:
                 del self._idle_by_caller[session.caller_id]
 
     def _rest(self, nonce: str, session: _HandshakeSession) -> None:
-        """The last open request of a session has ended."""
+        """Mark a session as idle when its last open request has ended."""
         if session.sdk_id is None:
             self._forget_or_keep(nonce, session)
             return
@@ -321,7 +325,7 @@ class HandshakeSessions:
         task.add_done_callback(self._parking.discard)
 
     def _forget_or_keep(self, nonce: str, session: _HandshakeSession) -> None:
-        """Keep of a parked session only what cannot be read from its id."""
+        """Keep only the state of a parked session that is not in its id."""
         if not session.state:
             del self._sessions[nonce]
         elif len(self._sessions) > _MAX_PARKED:
@@ -349,7 +353,7 @@ class HandshakeSessions:
             return {"type": "http.request", "body": b"", "more_body": False}
 
         async def send(_: Message) -> None:
-            """Nobody waits for the answer."""
+            """Discard the response."""
 
         with anyio.move_on_after(_OPEN_S):
             await self._answer(scope, receive, send)
@@ -375,7 +379,7 @@ class HandshakeSessions:
         )
 
     def _opened(self, session_id: str) -> Json | None:
-        """How a session was opened; None where its id was not signed here, or is too old."""
+        """Return how a session was opened; None if its id is not signed here or has expired."""
         try:
             opened = self._signer.check(_PURPOSE, session_id)
         except HandleError:
@@ -383,7 +387,7 @@ class HandshakeSessions:
         return opened if opened.get("e", 0) > time() else None
 
     async def _open(self, session: _HandshakeSession, opened: Json, scope: Scope) -> str | None:
-        """Open a session as it was opened before; gives the SDK's id."""
+        """Reopen a session as it was opened before; return the SDK's id."""
         hello = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": opened["p"]}
         sdk_id = await self._send_own(hello, (), scope)
         if sdk_id is None:
@@ -399,7 +403,7 @@ class HandshakeSessions:
     async def _send_own(
         self, message: Json, headers: tuple[tuple[bytes, bytes], ...], scope: Scope
     ) -> str | None:
-        """Send the SDK a message of our own; gives the session that it answers in."""
+        """Send the SDK a message of our own; return the session of the response."""
         session_id: str | None = None
         is_given = False
 
@@ -432,10 +436,10 @@ class HandshakeSessions:
 
 
 def _refusing_when_ended(send: Send, session: _HandshakeSession, request_id: object) -> Send:
-    """A `send` that answers a message to a session that ends meanwhile as one that came later.
+    """Return a `send` that reports a missing session if the session ends during a request.
 
     When the end overtakes the message, the SDK fails with an internal error, or with a stream
-    without an answer (mcp 2.3.0).
+    without a response (mcp 2.3.0).
     """
     is_refused = is_stream = has_answer = False
 
@@ -463,7 +467,7 @@ def _refusing_when_ended(send: Send, session: _HandshakeSession, request_id: obj
 
 
 def _stateful_part(message: Json | None) -> tuple[str, object] | None:
-    """Method and value of a request that changes the state of its session."""
+    """Return method and value of a request that changes the state of its session."""
     method = "" if message is None else str(message.get("method"))
     if message is None or method not in _STATEFUL:
         return None
@@ -471,7 +475,7 @@ def _stateful_part(message: Json | None) -> tuple[str, object] | None:
 
 
 def _remember_state(session: _HandshakeSession, method: str, value: object) -> None:
-    """Keep what a session has to be told again when it is opened again."""
+    """Store a message that must be repeated when the session is reopened."""
     if method == "resources/unsubscribe":
         session.state.pop(f"resources/subscribe {value}", None)
         return
@@ -482,7 +486,7 @@ def _remember_state(session: _HandshakeSession, method: str, value: object) -> N
 
 
 def _essential(capabilities: Json) -> Json:
-    """The capabilities that matter here, without anything that a client may add to them."""
+    """Return the capabilities that the protocol defines, without additions of the client."""
     essential: Json = {}
     for name, parts in _CAPABILITIES.items():
         if name not in capabilities:

@@ -1,8 +1,8 @@
 """The HTTP clients of the gateway: which addresses they may reach, TLS and proxies.
 
-An address that an administrator wrote may be anywhere; one that a server names may not be more
-private than the server itself. What counts is the address that is connected to, whatever a name
-stood for when it was looked up before.
+An administrator may configure any address; an address that a server names must not be more
+private than the server itself. The check applies to the address that is actually connected to,
+whatever an earlier lookup of its name returned.
 """
 
 import asyncio
@@ -56,26 +56,26 @@ __all__ = [
 ]
 
 PUBLIC: Final = 0
-"""How private an address is: of the internet."""
+"""Level of privacy of an address: on the internet."""
 
 PRIVATE: Final = 1
-"""Of a private network."""
+"""In a private network."""
 
 LOOPBACK: Final = 2
-"""Of this machine."""
+"""On this machine."""
 
 LINK_LOCAL: Final = 3
-"""Of the link, or of no use at all."""
+"""Link-local, or not usable at all."""
 
-# Seconds for a connection. Chosen.
+# Seconds to connect. Chosen.
 CONNECT_S: Final = 10.0
 KEEP_ALIVE_S: Final = 4.0
-"""Seconds an idle connection is kept: less than the 5 of uvicorn and Node, so that a request does
-not meet a connection which the server is closing."""
+"""Seconds that an idle connection is kept open: less than the 5 of uvicorn and Node, so that no
+request is sent on a connection that the server is closing."""
 
-# Seconds for a whole answer of `fetch`. Chosen.
+# Seconds for a complete response to `fetch`. Chosen.
 ANSWER_S: Final = 15.0
-# Bytes of such an answer. Chosen: metadata and tokens have a few thousand.
+# Largest such response in bytes. Chosen: metadata and tokens have a few thousand.
 MAX_BYTES: Final = 2**20
 
 _SHARED = ip_network("100.64.0.0/10")
@@ -83,7 +83,7 @@ _TRANSLATED = (ip_network("64:ff9b::/96"), ip_network("::ffff:0:0/96"))
 
 
 class NotAllowedError(OSError):
-    """An address that may not be reached from where it was named."""
+    """The address must not be reached from where it was named."""
 
     def __init__(self, host: str) -> None:
         super().__init__(
@@ -95,58 +95,59 @@ class NotAllowedError(OSError):
 
 @dataclass(frozen=True, kw_only=True)
 class AddressScope:
-    """How far a request may go."""
+    """The addresses that a request may reach."""
 
     max_level: int
-    """How private an address may be."""
+    """The most private level allowed."""
 
     is_written: bool = False
-    """Whether an administrator wrote the address: in digits, or as `localhost`, it may be any."""
+    """Whether an administrator configured the address: an IP address or `localhost` is then
+    allowed at any level."""
 
 
 CONFIGURED = AddressScope(max_level=PRIVATE, is_written=True)
-"""For addresses that an administrator wrote. A name of the internet that suddenly stands for this
-machine is not what was written."""
+"""For configured addresses. A public name that suddenly resolves to this machine is not what the
+administrator configured."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConnectionOptions:
-    """By which certificates and by which proxy."""
+    """The TLS certificates and the proxy of a connection."""
 
     ca: str = ""
-    """File with authorities that are believed; empty: those of the system."""
+    """File with trusted certificate authorities; empty: those of the system."""
 
     cert: str = ""
-    """File with a certificate of our own."""
+    """File with our client certificate."""
 
     key: str = ""
-    """File with its key."""
+    """File with the private key of the client certificate."""
 
     proxy: str = ""
-    """The proxy, or `none`; empty: as the settings say."""
+    """The proxy, or `none`; empty: as configured for the gateway."""
 
     @property
     def elsewhere(self) -> "ConnectionOptions":
-        """The way to an address that is another one's: our certificate is not shown there."""
+        """The options for another party's address, to which our certificate is not shown."""
         return ConnectionOptions(ca=self.ca, proxy=self.proxy)
 
 
 @dataclass(frozen=True, kw_only=True)
 class HttpAnswer:
-    """A whole answer over HTTP."""
+    """A complete HTTP response."""
 
     status: int
-    """Its status."""
+    """The status code."""
 
     headers: Mapping[str, str]
-    """Its headers, by lower-case name."""
+    """The headers by lower-case name."""
 
     body: bytes
-    """Its body."""
+    """The body."""
 
 
 def level_of(address: str) -> int:
-    """How private an address in digits is."""
+    """Return how private an IP address is."""
     ip = _plain(ip_address(address.partition("%")[0].strip("[]")))
     if ip.is_loopback or ip.is_unspecified:
         return LOOPBACK
@@ -154,17 +155,17 @@ def level_of(address: str) -> int:
         return LINK_LOCAL
     if ip.is_private or (isinstance(ip, IPv4Address) and ip in _SHARED) or ip.is_reserved:
         return PRIVATE
-    # fec0::/10, which RFC 3879 deprecates and networks still use.
+    # fec0::/10 is deprecated (RFC 3879), but still in use.
     if isinstance(ip, IPv6Address) and ip.is_site_local:
         return PRIVATE
     return PUBLIC
 
 
 def _plain(ip: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
-    """The IPv4 address that one of IPv6 stands for, if it does."""
+    """Return the IPv4 address embedded in an IPv6 address, else the address itself."""
     if isinstance(ip, IPv6Address):
-        # 6to4, NAT64 and mapped addresses carry an IPv4 address: judge that one, or a private
-        # address could be written as a public one.
+        # 6to4, NAT64 and mapped addresses contain an IPv4 address. That one is checked, or a
+        # private address could be disguised as a public one.
         if ip.sixtofour is not None:
             return ip.sixtofour
         if any(ip in network for network in _TRANSLATED):
@@ -173,7 +174,7 @@ def _plain(ip: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
 
 
 def _digits(host: str) -> str | None:
-    """The host if it is an address in digits, in whatever form systems read one."""
+    """Return the host if it is an IP address, in any notation that systems accept."""
     bare = host.strip("[]").partition("%")[0]
     try:
         return str(ip_address(bare))
@@ -198,7 +199,7 @@ def _is_localhost(host: str) -> bool:
 
 
 class _AddressRule:
-    """What one client may reach."""
+    """The addresses that one client may reach."""
 
     def __init__(self, reach: AddressScope, allow: Sequence[str]) -> None:
         self._reach = reach
@@ -206,17 +207,17 @@ class _AddressRule:
         self._names = tuple(entry.lower().rstrip(".") for entry in allow if _network(entry) is None)
 
     def may_name(self, host: str) -> bool:
-        """Whether a name may be reached, whatever it stands for."""
+        """Return whether a name may be reached, whatever it resolves to."""
         name = host.rstrip(".").lower()
         is_here = self._reach.is_written and _is_localhost(host)
         return is_here or any(fnmatchcase(name, pattern) for pattern in self._names)
 
     def may_digits(self, address: str) -> bool:
-        """Whether an address may be reached that was written in digits."""
+        """Return whether an address that was given as an IP address may be reached."""
         return self._reach.is_written or self.may_stand(address)
 
     def may_stand(self, address: str) -> bool:
-        """Whether an address may be reached that a name stands for."""
+        """Return whether an address that a name resolves to may be reached."""
         plain = _plain(ip_address(address.partition("%")[0]))
         return level_of(address) <= self._reach.max_level or any(
             plain in network for network in self._networks
@@ -224,7 +225,7 @@ class _AddressRule:
 
 
 class _Resolver(AbstractResolver):
-    """Looks names up, and drops the addresses that may not be reached."""
+    """Resolves names and drops the addresses that must not be reached."""
 
     def __init__(self, rule: _AddressRule) -> None:
         self._rule = rule
@@ -234,7 +235,7 @@ class _Resolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        """The addresses of a name."""
+        """Return the allowed addresses of a name."""
         if self._inner is None:
             self._inner = ThreadedResolver()
         addresses = await self._inner.resolve(host, port, family)
@@ -248,20 +249,20 @@ class _Resolver(AbstractResolver):
         return good
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there is nothing to close."""
 
     def make_socket(self, info: tuple[Any, ...]) -> socket.socket:
-        """A socket for an address, which is looked at once more: it may have been no name."""
+        """Create a socket, after checking addresses that no resolver has checked."""
         family, kind, protocol, _, target = info
         address = str(target[0])
-        # aiohttp asks no resolver about addresses in digits, so nobody has judged them yet.
+        # aiohttp does not ask the resolver about IP addresses, so they have not been checked yet.
         if address not in self._let_through and not self._rule.may_digits(address):
             raise NotAllowedError(address)
         return socket.socket(family, kind, protocol)
 
 
 class Outbound:
-    """The HTTP clients of a gateway, one for each reach; none is made before it is needed."""
+    """The HTTP clients of a gateway, one for each scope, created when first needed."""
 
     def __init__(
         self, settings: OutboundSettings, proxies: tuple[str, str, tuple[str, ...]] = ("", "", ())
@@ -271,33 +272,33 @@ class Outbound:
         self._sessions: dict[AddressScope, aiohttp.ClientSession] = {}
 
     def session(self, reach: AddressScope) -> aiohttp.ClientSession:
-        """The client for requests that may go so far."""
+        """Return the client for requests within a scope."""
         session = self._sessions.get(reach)
         if session is None:
             session = self._sessions[reach] = open_session(reach, self._settings.allow)
         return session
 
     def proxy_for(self, url: str, options: ConnectionOptions = ConnectionOptions()) -> str:
-        """The proxy that leads to an address; empty: none."""
+        """Return the proxy for an address; empty: none."""
         if options.proxy:
             return "" if options.proxy == "none" else options.proxy
         return proxy_for(url, self._settings, self._proxies)
 
     def context_of(self, options: ConnectionOptions) -> ssl.SSLContext | None:
-        """The certificates of a way; None: those of the system, and none of our own.
+        """Return the TLS context of a connection; None: system authorities, no client certificate.
 
         Raises:
-            SettingError: A file cannot be read, or holds no certificate or key.
+            SettingError: A file cannot be read, or contains no certificate or key.
         """
         return client_context(ca=options.ca, cert=options.cert, key=options.key)
 
     async def reach_from(
         self, url: str, options: ConnectionOptions = ConnectionOptions()
     ) -> AddressScope:
-        """How far addresses may go that the server at `url` names, which was written.
+        """Return the scope of addresses that the server at the configured `url` may name.
 
         Raises:
-            UnreachableError: Its name stands for nothing.
+            UnreachableError: The host name does not resolve.
         """
         host = URL(url).host or ""
         if _is_localhost(host):
@@ -313,7 +314,7 @@ class Outbound:
             addresses = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
         except OSError as error:
             raise UnreachableError(f"The name {host!r} is not known: {error}.") from error
-        # The most public address counts: a name that also has a private one gains nothing by it.
+        # The most public address counts: a name gains nothing by also resolving to a private one.
         levels = [level_of(str(address[4][0])) for address in addresses]
         return AddressScope(max_level=min([PRIVATE, *levels]))
 
@@ -328,10 +329,10 @@ class Outbound:
         body: bytes | None = None,
         options: ConnectionOptions = ConnectionOptions(),
     ) -> HttpAnswer:
-        """Send a request and read the whole answer; redirects are not followed.
+        """Send a request and read the whole response; redirects are not followed.
 
         Raises:
-            UnreachableError: No answer, or one that is too large, or the address may not be
+            UnreachableError: There is no response, it is too large, or the address must not be
                 reached.
         """
         origin = str(URL(url).origin())
@@ -347,7 +348,7 @@ class Outbound:
                     options=options,
                 ) as response,
             ):
-                # One byte more than allowed is enough to see that the limit is exceeded.
+                # One byte more than allowed is enough to detect that the limit is exceeded.
                 read = await response.content.read(MAX_BYTES + 1)
                 while len(read) <= MAX_BYTES and (more := await response.content.readany()):
                     read += more
@@ -375,11 +376,11 @@ class Outbound:
         data: Any,
         options: ConnectionOptions,
     ) -> AsyncGenerator[aiohttp.ClientResponse]:
-        """A request under way; through a proxy, it looks the address up."""
+        """Open a request and yield its response; a proxy resolves the name itself."""
         by = self.proxy_for(url, options)
         context = self.context_of(options)
         if by:
-            # The proxy resolves the name, so only the text of the URL can be judged here.
+            # The proxy resolves the name, so only the text of the URL can be checked here.
             refuse_by_text(url, reach, self._settings.allow)
         session = self.session(CONFIGURED if by else reach)
         async with session.request(
@@ -395,7 +396,7 @@ class Outbound:
             yield response
 
     async def aclose(self) -> None:
-        """Close all of them."""
+        """Close all clients."""
         sessions = list(self._sessions.values())
         self._sessions.clear()
         for session in sessions:
@@ -405,7 +406,7 @@ class Outbound:
 def open_session(
     reach: AddressScope = CONFIGURED, allow: Sequence[str] = ()
 ) -> aiohttp.ClientSession:
-    """A client: no limit that lets a slow server delay another, no cookies."""
+    """Create a client without cookies, whose slow requests do not delay others."""
     resolver = _Resolver(_AddressRule(reach, allow))
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(
@@ -423,10 +424,10 @@ def open_session(
 
 
 def refuse_by_text(url: str, reach: AddressScope, allow: Sequence[str]) -> None:
-    """Refuse what already its text says may not be reached; a proxy sees no more of it.
+    """Refuse a URL whose text alone shows that it must not be reached, for use with a proxy.
 
     Raises:
-        NotAllowedError: It may not be.
+        NotAllowedError: The address must not be reached.
     """
     host = URL(url).host or ""
     rule = _AddressRule(reach, allow)
@@ -440,7 +441,7 @@ def refuse_by_text(url: str, reach: AddressScope, allow: Sequence[str]) -> None:
 def proxy_for(
     url: str, settings: OutboundSettings, proxies: tuple[str, str, tuple[str, ...]]
 ) -> str:
-    """The proxy that leads to an address, as settings and then variables say; empty: none."""
+    """Return the proxy for an address: from the settings, else the variables; empty: none."""
     target = URL(url)
     host = (target.host or "").lower()
     digits = _digits(host)
@@ -455,7 +456,7 @@ def proxy_for(
 
 
 def _is_of(host: str, digits: str | None, pattern: str) -> bool:
-    """Whether an element of NO_PROXY means a host: a name with all below it, a network, `*`."""
+    """Return whether a NO_PROXY entry (a domain, a network or `*`) covers a host."""
     pattern = pattern.strip().lower().rpartition("@")[2]
     if pattern == "*":
         return True
@@ -467,10 +468,10 @@ def _is_of(host: str, digits: str | None, pattern: str) -> bool:
 
 
 def client_context(*, ca: str = "", cert: str = "", key: str = "") -> ssl.SSLContext | None:
-    """Certificates towards a server; None: those of the system, and none of our own.
+    """Create the TLS context of a client; None: system authorities, no client certificate.
 
     Raises:
-        SettingError: A file cannot be read, or holds no certificate or key.
+        SettingError: A file cannot be read, or contains no certificate or key.
     """
     if not (ca or cert or key):
         return None
@@ -492,7 +493,7 @@ def client_context(*, ca: str = "", cert: str = "", key: str = "") -> ssl.SSLCon
 
 
 def describe_failure(error: BaseException) -> str:
-    """Why a connection could not be made, in a few words and without secrets."""
+    """Describe in a few words, without secrets, why a connection failed."""
     cause: object = getattr(error, "os_error", None) or error
     if isinstance(cause, NotAllowedError) or isinstance(error, NotAllowedError):
         refused = cause if isinstance(cause, NotAllowedError) else error
@@ -517,7 +518,7 @@ def describe_failure(error: BaseException) -> str:
 
 
 _NO_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "UNEXPECTED_MESSAGE", "HTTP_REQUEST"})
-"""Reasons of OpenSSL for an answer that is not TLS."""
+"""OpenSSL's reasons for a response that is not TLS."""
 
 _CERTIFICATE_FAULTS: Final[Mapping[int, str]] = {
     10: "expired",
@@ -528,11 +529,11 @@ _CERTIFICATE_FAULTS: Final[Mapping[int, str]] = {
     62: "for another host name",
     64: "for another address",
 }
-"""Words for the codes of https://docs.openssl.org/3.0/man1/openssl-verification-options/."""
+"""Descriptions of the codes of https://docs.openssl.org/3.0/man1/openssl-verification-options/."""
 
 
 def _of_system(cause: object) -> str:
-    """What the operating system calls an error."""
+    """Return the operating system's text for an error."""
     number: object = getattr(cause, "errno", None)
     if isinstance(number, int) and number in errno.errorcode:
         return os.strerror(number)

@@ -1,4 +1,4 @@
-"""Guards for calls: arguments, secrets, sizes and approval."""
+"""Guards for calls: arguments, secrets, sizes and approvals."""
 
 from toolgate.security.guards.approvals import APPROVAL_QUESTION, Approvals, Clearance, hash_of
 from toolgate.security.guards.call_guard import ArgumentKind, CallGuard, CallGuards, GuardedTool

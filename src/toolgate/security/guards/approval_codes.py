@@ -1,4 +1,4 @@
-"""One-time codes by which a person confirms an approval outside of the console."""
+"""One-time codes by which a person confirms an approval outside the console."""
 
 import hashlib
 import hmac
@@ -12,30 +12,30 @@ __all__ = ["ApprovalCodes"]
 
 _PURPOSE = "approval code"
 _CODE_CHARS = 8
-"""Characters of a code, 5 bits each; chosen: with 5 attempts, a guess succeeds 1 in 2 * 10^11."""
+"""Characters of a code, 5 bits each; chosen: 5 attempts succeed with a chance of 1 in 2 * 10^11."""
 _MAX_ATTEMPTS = 5
-"""Wrong codes until no more are checked; chosen."""
+"""Wrong codes after which no more are checked; chosen."""
 _MAX_REMEMBERED = 10_000
-"""Approvals whose wrong codes are counted; chosen."""
+"""Largest number of approvals whose wrong codes are counted; chosen."""
 
 
 class ApprovalCodes:
-    """Derives the code of each approval from the installation key, so that nothing is stored.
+    """Derives the code of each approval from the installation key, so that no code is stored.
 
-    An approval is decided once, so its code is good for one use. Every replica derives the same.
+    An approval is decided once, so its code can be used once. All replicas derive the same code.
     """
 
     def __init__(self, signer: Signer) -> None:
         """Use the installation key.
 
         Args:
-            signer: Signs the same in every replica.
+            signer: Creates the same signatures in all replicas.
         """
         self._signer = signer
         self._wrong: OrderedDict[str, int] = OrderedDict()
 
     def code_of(self, approval_id: str) -> str:
-        """The code, such as `K7Q2-9XMD`."""
+        """Return the code of an approval, such as `K7Q2-9XMD`."""
         signed = self._signer.sign(_PURPOSE, {"id": approval_id})
         text = b32encode(hashlib.sha256(signed.encode()).digest()).decode()[:_CODE_CHARS]
         return f"{text[:4]}-{text[4:]}"
@@ -44,12 +44,13 @@ class ApprovalCodes:
         """Refuse a wrong code; case, spaces and hyphens do not matter.
 
         Args:
-            approval_id: Which approval.
-            code: What came.
-            page: Where a person reads the code.
+            approval_id: The approval.
+            code: The code that was entered.
+            page: Where a person can read the code.
 
         Raises:
-            ForbiddenError: No code, a wrong one, or too many wrong ones before.
+            ForbiddenError: The code is missing or wrong, or there were too many wrong ones
+                before.
         """
         if not code:
             raise ForbiddenError(

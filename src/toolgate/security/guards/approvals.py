@@ -1,10 +1,10 @@
-"""Calls that await approval: parked, decided once, run once.
+"""Calls that need approval: held back, decided once, run once.
 
-An approval holds for one project, caller, tool, definition and set of arguments, for a while. The
-first call of these is kept in the store and answered with its id, or its client is asked; the same
-call, repeated once somebody has said yes, takes the approval and runs. Taking it is a change in the
-store that of many only one makes, and it is on disk before anything is sent: whatever is killed
-when, nothing runs twice.
+An approval applies to one project, caller, tool, definition and set of arguments, for a limited
+time. The first such call is stored and answered with its id, or its client is asked. When the
+same call is repeated after somebody has approved it, it uses up the approval and runs. The store
+lets only one process use up an approval, and the change is on disk before anything is sent: no
+call runs twice, whatever is killed and when.
 """
 
 import hashlib
@@ -42,42 +42,42 @@ __all__ = ["ApprovalRecorder", "Approvals", "Clearance", "hash_of"]
 
 _PURPOSE = "approval"
 APPROVAL_QUESTION = "approval"
-# Seconds between looks whether another process has decided. Chosen.
+# Seconds between checks whether another process has decided. Chosen.
 _LOOK_S = 1.0
-# Characters that people are shown of arguments, of a comment, and of arguments in a client. Chosen.
+# Characters of arguments that are shown to people. Chosen.
 _SHOWN_CHARS = 4_000
 _MOST_COMMENT = 1_000
-"""Characters; chosen: a paragraph."""
+"""Characters of a comment; chosen: a paragraph."""
 _ASKED_CHARS = 1_500
-"""Characters of the arguments in a question to a person; chosen: one screen."""
+"""Characters of the arguments in a question to a person at a client; chosen: one screen."""
 
 
 class ApprovalRecorder(Protocol):
-    """Writes about approvals to the audit; gives the id of the record."""
+    """Writes audit records about approvals and returns their ids."""
 
     def __call__(
         self, caller: Caller, target: str, detail: Json, *, parent: str = "", record_id: str = ""
     ) -> str:
-        """Record one step, under the id that is given."""
+        """Record one step, under the given id if there is one."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class Clearance:
-    """That a call may run, once it was taken."""
+    """The permission for a call to run, once it has been used up by `consume`."""
 
     approval: StoredApproval
-    """What it rests on."""
+    """The approval that it is based on."""
 
     step: int
-    """0: the call begins; else it goes on after a question of the tool."""
+    """0: the call begins; else it continues after a question of the tool."""
 
     params: Json
-    """Parameters of the call as they go to the server."""
+    """Parameters of the call as sent to the server."""
 
 
 class Approvals:
-    """All approvals of a gateway."""
+    """The approvals of a gateway."""
 
     def __init__(
         self,
@@ -99,13 +99,13 @@ class Approvals:
         self._listeners: list[Callable[[StoredApproval], None]] = []
 
     def on_change(self, listener: Callable[[StoredApproval], None]) -> Callable[[], None]:
-        """Register a listener for parked and decided calls. Returns a function that removes it."""
+        """Register a listener for held and decided calls. Returns a function that removes it."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
     @property
     def page(self) -> str:
-        """Where people decide, for texts: an address, or words if the gateway has none."""
+        """Where people decide, for messages: a URL, or a description if the gateway has none."""
         return self._page() or "the Approvals page of Toolgate's console"
 
     # Calls
@@ -113,12 +113,12 @@ class Approvals:
     async def request(
         self, caller: Caller, tool: GuardedTool, guard: CallGuard, params: Json, peer: Peer | None
     ) -> Clearance | Json:
-        """That a call may run, or the `input_required` result by which its client is asked.
+        """Return the clearance of a call, or an `input_required` result that asks its client.
 
         Raises:
-            ApprovalError: Nobody has approved it yet, or somebody has rejected it.
-            HandleError: It claims to go on with a call that it does not.
-            LimitError: Too many calls of the caller wait.
+            ApprovalError: The call is not approved yet, or was rejected.
+            HandleError: The call claims to continue one that it does not belong to.
+            LimitError: Too many calls of the caller are waiting.
         """
         arguments = json_object(params.get("arguments"))
         binding = _binding(caller, tool, guard.approver, arguments)
@@ -147,7 +147,7 @@ class Approvals:
         return Clearance(approval=approval, step=0, params=plain)
 
     def is_question(self, request_state: str | None) -> bool:
-        """Whether the state of an `input_required` result is that of a question of `request`."""
+        """Return whether the state of an `input_required` result comes from `request`."""
         if request_state is None:
             return False
         try:
@@ -156,15 +156,15 @@ class Approvals:
             return False
 
     async def consume(self, caller: Caller, clearance: Clearance) -> str:
-        """Take the right to run, or to go on; gives the id of the record that says so.
+        """Use up the permission to run or continue a call; return the id of its audit record.
 
         Raises:
-            ApprovalError: Somebody else was faster, or it is too late.
-            StoreError: It could not be written; nothing may run.
+            ApprovalError: Another process was faster, or the approval has expired.
+            StoreError: The use could not be saved; the call must not run.
         """
         approval = clearance.approval
         taken_at = utc_now()
-        # Compare-and-set in the store: of many callers and processes exactly one wins.
+        # Compare-and-set in the store: exactly one of several callers and processes wins.
         if not await self._store.claim(approval.approval_id, step=clearance.step, now=taken_at):
             raise ApprovalError(
                 f"The approval {approval.approval_id} was used already, or is too old.",
@@ -174,14 +174,14 @@ class Approvals:
                 hint="Each approval is good for one call. Call the tool again to ask for a"
                 " new approval.",
             )
-        # The first step has recorded the use already.
+        # The first step has already recorded the use.
         if clearance.step:
             return approval.record_id
         detail = self._detail(approval, "used") | {"by": approval.decided_by}
         return self._note(caller, approval.tool, detail, parent=approval.record_id)
 
     def bind_continuation(self, clearance: Clearance, result: Json) -> Json:
-        """A result in which the tool asks something, so that only this call can answer it."""
+        """Bind a question of the tool to its call, so that no other call can answer it."""
         if result.get("resultType") != "input_required":
             return result
         approval = clearance.approval
@@ -199,17 +199,17 @@ class Approvals:
         return {**result, "requestState": wrapped}
 
     async def wait(self, approval_id: str, *, within_s: float) -> StoredApproval:
-        """An approval once it is decided, or as it stands after a time.
+        """Return an approval when it is decided, or in its current state after a timeout.
 
         Raises:
-            UnknownApprovalError: There is none of this id.
+            UnknownApprovalError: No approval has this id.
         """
         event = anyio.Event()
         self._waiting.setdefault(approval_id, set()).add(event)
         try:
             with anyio.move_on_after(within_s):
                 while (await self._existing(approval_id)).state == "waiting":
-                    # Another process may decide: nobody tells of that.
+                    # Another process may decide, which sends no notification.
                     with anyio.move_on_after(_LOOK_S):
                         await event.wait()
             return await self._existing(approval_id)
@@ -222,22 +222,22 @@ class Approvals:
     # People
 
     async def search(self, filters: ApprovalFilter) -> list[StoredApproval]:
-        """Approvals that fit, newest first."""
+        """Return the approvals that match, newest first."""
         return await self._store.select(filters, now=utc_now())
 
     async def get(self, approval_id: str) -> StoredApproval:
-        """One by its id.
+        """Return an approval.
 
         Raises:
-            UnknownApprovalError: There is none.
+            UnknownApprovalError: No approval has this id.
         """
         return await self._existing(approval_id)
 
     def check_waiting(self, approval: StoredApproval) -> None:
-        """Refuse to decide again.
+        """Refuse an approval that can no longer be decided.
 
         Raises:
-            DecidedError: Somebody has decided, or it is too late.
+            DecidedError: It has been decided, or has expired.
         """
         if approval.state != "waiting":
             raise _decided(approval)
@@ -253,11 +253,11 @@ class Approvals:
         comment: str = "",
         edited: Json | None = None,
     ) -> StoredApproval:
-        """Say yes or no to a call that waits; with `edited` it runs with other arguments.
+        """Approve or reject a waiting call; with `edited`, it runs with other arguments.
 
         Raises:
-            UnknownApprovalError: There is none of this id.
-            DecidedError: Somebody has decided, or it is too late.
+            UnknownApprovalError: No approval has this id.
+            DecidedError: It has been decided, or has expired.
         """
         approval = await self._existing(approval_id)
         if len(comment) > _MOST_COMMENT:
@@ -291,7 +291,7 @@ class Approvals:
         self._tell(approval)
         return approval
 
-    # Inside
+    # Internals
 
     async def _existing(self, approval_id: str) -> StoredApproval:
         approval = await self._store.get(approval_id, now=utc_now())
@@ -302,7 +302,7 @@ class Approvals:
         return approval
 
     def _state(self, params: Json, binding: str) -> Json:
-        """What a call comes back with; empty: it begins."""
+        """Return the state that a call brings back; empty: the call begins."""
         state_token = params.get("requestState")
         if state_token is None and "inputResponses" not in params:
             return {}
@@ -311,7 +311,7 @@ class Approvals:
         except HandleError:
             payload = {}
         is_late = int(payload.get("exp") or 0) < time()
-        # The binding covers caller, tool, definition and arguments: a changed call starts anew.
+        # The binding covers caller, tool, definition and arguments: a changed call starts over.
         if payload.get("b") != binding or is_late:
             raise HandleError(
                 "The request claims to go on with a call that was not approved, or to which other"
@@ -353,7 +353,7 @@ class Approvals:
             expires_at=utc_now(plus_s=rules.expire_s),
             record_id=new_id(),
         )
-        # Repeating a call finds the parked one, so impatient clients fill no queue.
+        # A repeated call finds the waiting one, so impatient clients do not fill the queue.
         approval = await self._store.add_or_get(draft)
         if approval.approval_id != approval_id:
             return approval
@@ -363,7 +363,7 @@ class Approvals:
             caller_id=caller.caller_id,
             limit=rules.max_waiting + 1,
         )
-        # Counted after adding: parallel calls could otherwise all pass the check.
+        # Counted after adding, or parallel calls could all pass the check.
         if len(await self.search(caller_filter)) > rules.max_waiting:
             await self._store.decide(
                 approval_id,
@@ -384,7 +384,7 @@ class Approvals:
         return approval
 
     async def _take_answer(self, caller: Caller, approval_id: str, answer: Json) -> None:
-        """What the person at the client said; nothing, where they left the question open."""
+        """Apply the answer of the person at the client, unless they left the question open."""
         approve = _approved_in(answer)
         if approve is None:
             return
@@ -451,9 +451,9 @@ class Approvals:
 
 
 def hash_of(arguments: Mapping[str, Any]) -> str:
-    """SHA-256 of arguments in hex, whatever the order of their members."""
+    """Return the SHA-256 of arguments in hex, whatever the order of their keys."""
     try:
-        # Sorted, since clients may repeat a call with its members in another order.
+        # Sorted, since clients may repeat a call with its keys in another order.
         text = orjson.dumps(arguments, option=orjson.OPT_SORT_KEYS)
     except TypeError:  # numbers beyond 64 bits, half of a surrogate pair
         text = json.dumps(arguments, sort_keys=True, separators=(",", ":")).encode()
@@ -467,24 +467,24 @@ def _binding(caller: Caller, tool: GuardedTool, approver: str, arguments: Json) 
 
 
 def _name(caller: Caller) -> str:
-    """Somebody, for people."""
+    """Return the name of a caller for display."""
     identity = caller.identity
     return identity.user or identity.token or caller.caller_id
 
 
 def _display_text(arguments: Json) -> str:
-    """Arguments for people: without secrets, and not too long."""
-    # Masked, since the text is stored and shown to people who need not know the secrets.
+    """Format arguments for display: shortened and without secrets."""
+    # Masked, since the text is stored and shown to people who must not see the secrets.
     masked: Any = secret_scanner().mask_json(arguments, Counter())
     text = json.dumps(masked, ensure_ascii=False)
     return text if len(text) <= _SHOWN_CHARS else f"{text[: _SHOWN_CHARS - 1]}…"
 
 
 def _can_be_asked(peer: Peer | None) -> bool:
-    """Whether the client can show a form to a person."""
+    """Return whether the client can show a form to a person."""
     if peer is None or peer.capabilities.get("elicitation") is None:
         return False
-    # An empty object means form mode, as in revisions before URL mode existed.
+    # An empty object means form mode, as in revisions before URL mode.
     modes = json_object(peer.capabilities["elicitation"])
     return "form" in modes or "url" not in modes
 
@@ -513,7 +513,7 @@ def _form(approval: StoredApproval, arguments: Json) -> Json:
 
 
 def _approved_in(answer: Json) -> bool | None:
-    """Yes or no; None: the question was left open."""
+    """Return whether an answer approves; None: the question was left open."""
     match answer.get("action"):
         case "accept":
             return json_object(answer.get("content")).get("approve") is not False

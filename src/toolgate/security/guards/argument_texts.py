@@ -1,4 +1,4 @@
-"""The texts in arguments, and arguments with other texts."""
+"""Finds the texts in arguments and replaces them."""
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
@@ -11,7 +11,7 @@ __all__ = ["as_read", "is_deep", "texts_in", "value_at"]
 
 
 def value_at(arguments: Json, name: str) -> object:
-    """An argument by name, or by the names on the way to it: `options.path`."""
+    """Return an argument by its name or by its path, such as `options.path`."""
     if name in arguments:
         return arguments[name]
     value: object = arguments
@@ -21,7 +21,7 @@ def value_at(arguments: Json, name: str) -> object:
 
 
 def texts_in(value: object) -> Iterator[str]:
-    """Every text in a value, names of members and numbers too."""
+    """Yield every text in a value, including keys and numbers."""
     waiting = [value]
     while waiting:
         item = waiting.pop()
@@ -38,7 +38,7 @@ def texts_in(value: object) -> Iterator[str]:
 
 
 def as_read(arguments: Json, readings_of: Callable[[str], list[str]]) -> Iterator[Json]:
-    """Arguments as they came, and as a server may read the texts in them."""
+    """Yield the arguments as sent, then as a server may interpret the texts in them."""
     yield arguments
     readings = {
         text: other for text in dict.fromkeys(_values(arguments)) if (other := readings_of(text))
@@ -49,7 +49,7 @@ def as_read(arguments: Json, readings_of: Callable[[str], list[str]]) -> Iterato
 
 
 def _values(value: object) -> Iterator[str]:
-    """Every text in a value, without names of members."""
+    """Yield every text in a value, except keys."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
@@ -69,7 +69,7 @@ def _replaced(value: object, texts: Mapping[str, str]) -> object:
 
 
 def is_deep(value: object, levels: int) -> bool:
-    """Whether a value is nested deeper."""
+    """Return whether a value is nested deeper than a number of levels."""
     layer = [value]
     for _ in range(levels + 1):
         inner: list[object] = []

@@ -22,59 +22,59 @@ from toolgate.types import Json
 __all__ = ["ArgumentKind", "CallGuard", "CallGuards", "GuardedTool"]
 
 _DEEPEST = 100
-"""Levels of arguments; jsonschema-rs ends the process at some tens of thousands."""
-# Combinations of project and tool whose guards are kept. Chosen.
+"""Largest nesting depth of arguments; jsonschema-rs ends the process at some tens of thousands."""
+# Combinations of project and tool whose guards are cached. Chosen.
 _KEPT = 50_000
 _LONGEST_SQL = 20_000
-"""Characters; looking at more would hold up other calls."""
+"""Characters of a statement; checking more would delay other calls."""
 
 
 ArgumentKind: TypeAlias = Literal["call", "completion", "uri"]
-"""Arguments of a tool or prompt; those of a completion, of which some are still missing; a URI with
-the variables in it, which no schema is about."""
+"""Arguments of a tool or prompt; arguments of a completion, some of which are still missing; a
+URI and its variables, which no schema covers."""
 
 _WHOLE_PATH = re.compile(r"\^(?!\.[*+])")
-"""Expressions for a path from its beginning; others are for any part of it."""
+"""Expressions that match a path from its beginning; others match any part of it."""
 
 
 class GuardedTool(Protocol):
-    """What guards know of a tool."""
+    """The properties of a tool that guards need."""
 
     @property
     def key(self) -> str:
-        """`server:tool`."""
+        """The key `server:tool`."""
         ...
 
     @property
     def server(self) -> str:
-        """Its server."""
+        """The name of its server."""
         ...
 
     @property
     def digest(self) -> str:
-        """Of its definition."""
+        """The digest of its definition."""
         ...
 
     @property
     def read_only(self) -> bool:
-        """Whether it is marked so."""
+        """Whether it is marked as read-only."""
         ...
 
     @property
     def destructive(self) -> bool:
-        """Whether it may destroy."""
+        """Whether it may be destructive."""
         ...
 
 
 @dataclass(frozen=True)
 class _Compiled:
-    """A table of the configuration, ready to be used."""
+    """A guard of the configuration, compiled."""
 
     table: GuardTable
     schemas: Mapping[ArgumentKind, Any]
     deny: Mapping[str, Sequence[tuple[str, Any]]]
     expressions: tuple[str, ...]
-    """All that texts in arguments are compared with."""
+    """All expressions that texts in arguments are matched against."""
 
     def fits(self, project_id: str, tool: GuardedTool, *, is_trusted: bool) -> bool:
         table = self.table
@@ -87,7 +87,7 @@ class _Compiled:
         return any(_covers(pattern, tool.key, tool.server) for pattern in table.tools)
 
     def fits_server(self, project_id: str, server: str) -> bool:
-        """Whether it is about all of a server, and so about its resources and prompts too."""
+        """Return whether it covers all of a server, and so its resources and prompts too."""
         table = self.table
         if table.hint or (table.projects and project_id not in table.projects):
             return False
@@ -97,7 +97,7 @@ class _Compiled:
 
 
 class CallGuard:
-    """All guards of one call, put together."""
+    """All guards of one call, combined."""
 
     def __init__(self, parts: Sequence[_Compiled], *, folder: str | None = None) -> None:
         self._parts = parts
@@ -111,7 +111,7 @@ class CallGuard:
         self.reason = " ".join(
             dict.fromkeys(table.reason for table in tables if table.approver and table.reason)
         )
-        """Why a person is asked."""
+        """Why approval is needed."""
         self._masks = {
             where: next(
                 (mode for mode in ("block", "mask") if any(mode == of(table) for table in tables)),
@@ -125,7 +125,7 @@ class CallGuard:
         }
 
     def __str__(self) -> str:
-        """What it does, for people."""
+        """Describe for people what it does."""
         tables = [part.table for part in self._parts]
         sentences = [f"Each call needs approval ({self.approver})."] if self.approver else []
         if any(table.arguments or table.deny for table in tables):
@@ -153,31 +153,31 @@ class CallGuard:
 
     @property
     def reads_files(self) -> bool:
-        """Whether symbolic links are followed, which can take a moment."""
+        """Whether symbolic links are followed, which may be slow."""
         return self._folder is not None and any(part.expressions for part in self._parts)
 
     @property
     def looks_at_results(self) -> bool:
-        """Whether anything is to be done about results."""
+        """Whether results are checked or changed."""
         return bool(self._masks["result"] or self._max_bytes["result"])
 
     @property
     def looks_for_secrets(self) -> bool:
-        """Whether secrets are masked or blocked on any way."""
+        """Whether secrets are masked or blocked in either direction."""
         return bool(self._masks["argument"] or self._masks["result"])
 
     def arguments(
         self, key: str, arguments: Json, kind: ArgumentKind = "call"
     ) -> tuple[Json, Json]:
-        """The arguments as they go on, and what is noted of them.
+        """Check and mask arguments; return them as passed on, and notes for the audit.
 
         Args:
-            key: The tool, prompt or resource that gets them, for errors.
-            arguments: By name.
+            key: The tool, prompt or resource that receives them, for errors.
+            arguments: The arguments by name.
             kind: What they belong to.
 
         Raises:
-            GuardError: They may not.
+            GuardError: The arguments are not allowed.
         """
         if is_deep(arguments, _DEEPEST):
             raise GuardError(
@@ -199,25 +199,25 @@ class CallGuard:
         return self._without_secrets("argument", key, arguments)
 
     def result(self, key: str, result: Json) -> tuple[Json, Json]:
-        """The result as it goes on, and what is noted of it.
+        """Check and mask a result; return it as passed on, and notes for the audit.
 
         Raises:
-            GuardError: It may not.
+            GuardError: The result is not allowed.
         """
         self._check_size("result", key, result)
         return self._without_secrets("result", key, result)
 
     def answers(self, key: str, answers: Json) -> tuple[Json, Json]:
-        """Answers of a person to questions of the tool as they go on, and what is noted of them.
+        """Check and mask a person's answers to the tool; return them as passed on, and notes.
 
         Raises:
-            GuardError: They may not.
+            GuardError: The answers are not allowed.
         """
         self._check_size("argument", key, answers)
         return self._without_secrets("argument", key, answers)
 
     def notice(self, key: str, params: Json) -> tuple[Json, Json]:
-        """What a server says in the middle of a call as it goes on: secrets are masked at least."""
+        """Mask, at least, the secrets in what a server sends during a call."""
         del key
         if not self._masks["result"]:
             return params, {}
@@ -225,7 +225,7 @@ class CallGuard:
         return cast("Json", secret_scanner().mask_json(params, counts)), {}
 
     def error(self, error: RpcError) -> RpcError:
-        """An error of the server, without the secrets that results may not have."""
+        """Remove from an error of the server the secrets that results must not contain."""
         if not self._masks["result"]:
             return error
         counts: Counter[str] = Counter()
@@ -249,7 +249,7 @@ class CallGuard:
         schema = part.schemas.get(kind)
         if schema is None:
             return
-        # What is allowed must hold in every reading of a path: one that hides another is refused.
+        # Every reading of a path must be allowed, so that an allowed one cannot hide another.
         for instance in as_read(arguments, self._readings.strict):
             if not schema.is_valid(instance):
                 error = next(iter(schema.iter_errors(instance)))
@@ -266,12 +266,12 @@ class CallGuard:
             for text in texts_in(arguments if name == "*" else value_at(arguments, name)):
                 readings: dict[bool, list[str]] = {}
                 for written, pattern in patterns:
-                    # An expression for any part of a path must not fit the folder that all paths
-                    # lie in.
+                    # An expression for any part of a path must not match the server's working
+                    # folder, which contains all relative paths.
                     is_part = _WHOLE_PATH.match(written) is None
                     if is_part not in readings:
                         readings[is_part] = self._readings.all(text, keep_relative=is_part)
-                    # And what is denied must hold in none.
+                    # And no reading may be denied.
                     if any(pattern.is_valid(reading) for reading in (text, *readings[is_part])):
                         where = "an argument" if name == "*" else f"the argument {name!r}"
                         raise GuardError(
@@ -284,7 +284,7 @@ class CallGuard:
         why = f" {part.table.reason}" if part.table.reason else ""
         for name, dialect in part.table.sql.items():
             for text in texts_in(value_at(arguments, name)):
-                # Refused, not cut: the end of a statement decides what it does.
+                # Refused, not truncated: the end of a statement decides what it does.
                 if len(text) > _LONGEST_SQL:
                     raise GuardError(
                         f"The SQL in the argument {name!r} of {key} has {len(text):,} characters, "
@@ -310,7 +310,7 @@ class CallGuard:
         if not counts:
             return value, {}
         kinds = ", ".join(sorted(counts))
-        # Kinds only: the text of the error goes to the model and into the audit.
+        # Only the kinds: the text of the error goes to the model and into the audit.
         if mode == "block":
             subject = "arguments hold" if where == "argument" else "result holds"
             raise GuardError(
@@ -342,15 +342,15 @@ class CallGuards:
         is_trusted: Callable[[str], bool] = lambda _: True,
         folder_of: Callable[[str], str | None] = lambda _: None,
     ) -> None:
-        """Make them.
+        """Compile the guards.
 
         Args:
-            tables: As they stand in the configuration.
-            is_trusted: Whether the marks of a server's tools are believed.
+            tables: The guards as configured.
+            is_trusted: Whether the annotations of a server's tools are trusted.
             folder_of: The working folder of a server on this machine; None: it runs elsewhere.
 
         Raises:
-            SettingError: A schema or an expression is none.
+            SettingError: A schema or an expression is invalid.
         """
         self._is_trusted = is_trusted
         self.folder_of = folder_of
@@ -361,12 +361,12 @@ class CallGuards:
         self.reload(tables)
 
     def reload(self, tables: Sequence[GuardTable]) -> None:
-        """Replace the tables, from the next call on.
+        """Replace the guards, from the next call on.
 
         Raises:
-            SettingError: A schema or an expression is none; nothing was changed.
+            SettingError: A schema or an expression is invalid; nothing has changed.
         """
-        # Compiled expressions are kept when a reload changed something else.
+        # Compiled expressions are reused if a reload changed something else.
         if self._tables == (new_tables := tuple(tables)):
             return
         self._parts = tuple(_compiled(table) for table in new_tables)
@@ -374,16 +374,16 @@ class CallGuards:
 
     @staticmethod
     def check(tables: Sequence[GuardTable]) -> None:
-        """Refuse tables that could not be taken over.
+        """Refuse guards that could not be loaded.
 
         Raises:
-            SettingError: A schema or an expression is none.
+            SettingError: A schema or an expression is invalid.
         """
         for table in tables:
             _compiled(table)
 
     def for_tool(self, project_id: str, tool: GuardedTool) -> CallGuard | None:
-        """What holds for calls of a tool; None: nothing does."""
+        """Return the guard for calls of a tool; None if there is none."""
         if not self._parts:
             return None
         is_trusted = self._is_trusted(tool.server)
@@ -395,14 +395,14 @@ class CallGuards:
             parts = [
                 part for part in self._parts if part.fits(project_id, tool, is_trusted=is_trusted)
             ]
-            # Digests change with every version of a tool, so old entries are never asked for again.
+            # Digests change with every version of a tool, so old entries are never used again.
             if len(self._by_tool) >= _KEPT:
                 self._by_tool.clear()
             guard = self._by_tool[mark] = CallGuard(parts, folder=folder) if parts else None
             return guard
 
     def for_server(self, project_id: str, server: str) -> CallGuard | None:
-        """What holds for resources and prompts of a server: guards that are about all of it."""
+        """Return the guard for resources and prompts: all guards that cover the whole server."""
         if not self._parts:
             return None
         parts = [part for part in self._parts if part.fits_server(project_id, server)]
@@ -416,7 +416,7 @@ def _compiled(table: GuardTable) -> _Compiled:
         schema = {"type": "object", **table.arguments}
         try:
             schemas["call"] = _validator(schema)
-            # What has not been typed yet is not there.
+            # Arguments that have not been typed yet are missing.
             schemas["completion"] = _validator({**schema, "required": []})
         except (ValueError, jsonschema_rs.ValidationError) as error:
             raise SettingError(

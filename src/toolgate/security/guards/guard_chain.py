@@ -1,4 +1,4 @@
-"""Runs a call's guards: before it is sent, and on its result."""
+"""Runs the guards of a call: before it is sent, and on its result."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -15,7 +15,7 @@ from toolgate.types import Caller, Json, Peer, json_array, json_object
 
 __all__ = ["CallGuardChain", "GuardedCall"]
 
-# Characters of a value that are inspected in the loop; larger ones go to a thread. Chosen.
+# Characters of a value that are inspected in the event loop; larger ones go to a thread. Chosen.
 _SMALL: Final = 65_536
 
 
@@ -24,22 +24,22 @@ class GuardedCall:
     """A call that passed its guards."""
 
     params: Json
-    """As they go to the server."""
+    """The parameters as sent to the server."""
 
     guard: CallGuard | None = None
-    """What looks at the result; None: nothing does."""
+    """The guard that checks the result; None: it is not checked."""
 
     clearance: Clearance | None = None
-    """What has to be taken before the call is made; None: nobody had to approve it."""
+    """The clearance to use up before the call is sent; None: it needs no approval."""
 
     notes: Json = field(default_factory=dict[str, Any])
-    """What is to be recorded of it."""
+    """Notes for the audit."""
 
     async def arguments(self, key: str, arguments: Json, kind: ArgumentKind) -> tuple[Json, Json]:
-        """Arguments as they go on, and what is to be recorded of them.
+        """Check arguments; return them as passed on, and notes for the audit.
 
         Raises:
-            GuardError: They may not go on.
+            GuardError: The arguments are not allowed.
         """
         if self.guard is None:
             return arguments, {}
@@ -49,60 +49,60 @@ class GuardedCall:
         return await _aside(check, key, arguments)
 
     async def answers(self, key: str, answers: Json) -> tuple[Json, Json]:
-        """Answers of a person to questions of the server, as `arguments`.
+        """Check a person's answers to questions of the server, like `arguments`.
 
         Raises:
-            GuardError: They may not go on.
+            GuardError: The answers are not allowed.
         """
         return (
             (answers, {}) if self.guard is None else await _aside(self.guard.answers, key, answers)
         )
 
     async def result(self, key: str, result: Json) -> tuple[Json, Json]:
-        """A result as it goes on, and what is to be recorded of it.
+        """Check a result; return it as passed on, and notes for the audit.
 
         Raises:
-            GuardError: It may not go on.
+            GuardError: The result is not allowed.
         """
         if self.guard is None or not self.guard.looks_at_results:
             return result, {}
         return await _aside(self.guard.result, key, result)
 
     def peer(self, key: str, peer: Peer | None) -> Peer | None:
-        """The way back to whoever made the call, as the server may use it."""
+        """Return the channel back to the client, guarded for use by the server."""
         if peer is None or self.guard is None or not self.guard.looks_for_secrets:
             return peer
         return GuardedPeer(peer, self.guard, key, _aside)
 
     def error(self, error: RpcError) -> RpcError:
-        """An error of the server as it goes on."""
+        """Return an error of the server as passed on."""
         return error if self.guard is None else self.guard.error(error)
 
 
 class CallGuardChain:
-    """The guards and the approvals of a gateway."""
+    """The guards and approvals of a gateway."""
 
     def __init__(self, guards: CallGuards, approvals: Approvals) -> None:
         self.guards = guards
-        """What the configuration says."""
+        """The configured guards."""
         self.approvals = approvals
-        """Calls that wait for a person."""
+        """Calls that wait for a decision by a person."""
 
     async def begin(
         self, caller: Caller, tool: GuardedTool, params: Json, peer: Peer | None
     ) -> GuardedCall | Json:
-        """The guarded call, or the result by which its client is asked for approval.
+        """Return the guarded call, or a result that asks its client for approval.
 
         Raises:
-            GuardError: It may not go on; an `ApprovalError` where a person has to say yes.
-            HandleError: It claims to go on with a call that it does not.
+            GuardError: The call is not allowed; an `ApprovalError` if it needs approval.
+            HandleError: The call claims to continue one that it does not belong to.
         """
         guard = self.guards.for_tool(caller.project_id, tool)
         if guard is None:
             return GuardedCall(params=params)
         passed = GuardedCall(params=params, guard=guard)
         if guard.approver:
-            # Nobody is asked about a call that would not go on anyway.
+            # Nobody is asked about a call that would be refused anyway.
             await passed.arguments(tool.key, json_object(params.get("arguments")), "call")
             clearance = await self.approvals.request(caller, tool, guard, params, peer)
             if not isinstance(clearance, Clearance):
@@ -119,21 +119,21 @@ class CallGuardChain:
         return replace(passed, notes=notes)
 
     def for_server(self, caller: Caller, server: str) -> GuardedCall:
-        """A request for a resource or a prompt of a server."""
+        """Return the guarded request for a resource or prompt of a server."""
         return GuardedCall(params={}, guard=self.guards.for_server(caller.project_id, server))
 
 
 async def _aside(
     inspect: Callable[[str, Json], tuple[Json, Json]], key: str, value: Json
 ) -> tuple[Json, Json]:
-    """Look at a value; at a large one in a thread, so that other calls go on."""
+    """Inspect a value; a large one in a thread, so that it does not block other calls."""
     if _is_small(value):
         return inspect(key, value)
     return await anyio.to_thread.run_sync(inspect, key, value)
 
 
 def _is_small(value: object) -> bool:
-    """Whether looking at a value takes a moment; stops counting as soon as it does not."""
+    """Return whether a value is quick to inspect; stops counting once it is not."""
     left = _SMALL
     waiting: list[object] = [value]
     while waiting:

@@ -12,16 +12,16 @@ Look = Callable[[Callable[[str, Json], tuple[Json, Json]], str, Json], Awaitable
 
 
 class GuardedPeer:
-    """A peer that is told no secret of a server, and tells the server none where it may not."""
+    """A peer that hides secrets from the client, and from the server where configured."""
 
     def __init__(self, peer: Peer, guard: CallGuard, key: str, inspect: Look) -> None:
         """Wrap a peer.
 
         Args:
-            peer: Whoever made the call.
-            guard: What holds for the call.
+            peer: The client that made the call.
+            guard: The guard of the call.
             key: Its tool, for errors.
-            inspect: Has something large looked at elsewhere.
+            inspect: Runs a check, in a thread if the value is large.
         """
         self._peer = peer
         self._guard = guard
@@ -30,37 +30,37 @@ class GuardedPeer:
 
     @property
     def era(self) -> Era:
-        """That of the client."""
+        """The protocol era of the client."""
         return self._peer.era
 
     @property
     def capabilities(self) -> Json:
-        """Those of the client."""
+        """The capabilities of the client."""
         return self._peer.capabilities
 
     @property
     def wants_progress(self) -> bool:
-        """Whether the client does."""
+        """Whether the client wants progress messages."""
         return self._peer.wants_progress
 
     @property
     def log_level(self) -> str | None:
-        """That of the client."""
+        """The log level that the client wants."""
         return self._peer.log_level
 
     async def progress(self, params: Json) -> None:
-        """Pass progress on, without secrets."""
+        """Forward progress, without secrets."""
         await self._peer.progress(await self._without_secrets(params))
 
     async def log(self, params: Json) -> None:
-        """Pass a message on, without secrets."""
+        """Forward a log message, without secrets."""
         await self._peer.log(await self._without_secrets(params))
 
     async def ask(self, method: str, params: Json) -> Json:
-        """Ask without secrets; the answer is looked at like arguments.
+        """Ask the client, without secrets; its answer is checked like arguments.
 
         Raises:
-            CannotAskError: The client cannot be asked this, or its answer may not go on.
+            CannotAskError: The client cannot be asked this, or its answer is not allowed.
         """
         answer = await self._peer.ask(method, await self._without_secrets(params))
         try:

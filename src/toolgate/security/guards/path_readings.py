@@ -1,8 +1,8 @@
-"""What a text names if a server takes it for a path, however it is spelled.
+"""The paths that a server may read in a text, however they are spelled.
 
-A guard compares text, and a server opens files: `//etc/./passwd`, `/tmp/../etc/passwd`,
+A guard compares text, but a server opens files: `//etc/./passwd`, `/tmp/../etc/passwd`,
 `file:///%65tc/passwd`, `/proc/self/root/etc/passwd` and a symbolic link are all `/etc/passwd`.
-Which of the spellings a server understands is not known, so all of them count.
+It is unknown which spellings a server understands, so all of them count.
 """
 
 import os.path
@@ -15,46 +15,46 @@ from urllib.parse import unquote
 __all__ = ["PathReadings", "TooManyReadingsError"]
 
 _HINTS: Final = re.compile(r"[/\\~%\0]|\.\.|^\s|\s$")
-"""What a text has in it that can be read in another way."""
+"""What makes a text readable in more than one way."""
 
 _URI: Final = re.compile(r"file:(?://(?:localhost|127\.0\.0\.1|\[::1\])?(?=[/\\]))?", re.IGNORECASE)
 _REMOTE_URI: Final = re.compile(r"file://[^/\\]+(?=[/\\])", re.IGNORECASE)
-"""Many programs take the path of such an address and leave out the host."""
+"""Many programs use the path of such a URI and ignore the host."""
 _OTHER_URI: Final = re.compile(r"(?!file:)[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 _WRAPPER: Final = re.compile(r"[a-z][a-z0-9+.-]*(?:[:_](?=file:)|:(?=///))", re.IGNORECASE)
-"""What stands before a path in `jar:file:///etc`, `local_file:/etc` and `netdoc:///etc`: schemes by
-which libraries of Java and Python open files."""
+"""The prefix in `jar:file:///etc`, `local_file:/etc` and `netdoc:///etc`: schemes by which Java
+and Python libraries open files."""
 _PARAMETERS: Final = re.compile(r"(?<![^/\\])(\.\.?);[^/\\]*")
-"""Parameters of a part that is `.` or `..`, which servers of Java take away: `/tmp/..;x/etc`."""
+"""Parameters of a `.` or `..` segment, which Java servers remove: `/tmp/..;x/etc`."""
 _HOME: Final = re.compile(r"~[^/]*")
 
 _ALIAS: Final = re.compile(
     r"/proc/(?:self|thread-self|\d+)(?:/task/\d+)?/(?:root|cwd|fd/\d+)|/dev/fd/\d+"
 )
-"""Links of the kernel to a folder of a process, any of which may be the root."""
+"""Kernel links to a folder of a process, any of which may be the root."""
 
 _ALIAS_PREFIX: Final = re.compile(rf"(?:{_ALIAS.pattern})(?=/|$)")
 _ALIAS_PARTS: Final = 6
-"""Parts of a path that may be another name of the root, such as `/proc/self/root`."""
+"""Path segments that may be another name of the root, such as `/proc/self/root`."""
 
 _LITERAL: Final = re.compile(r"\^?((?:/(?:[A-Za-z0-9_~@,:=-]|\\[./-]|\.(?![*+?{]))+)+)(?=/|\$|$)")
 """A path at the start of a regular expression."""
 
 _MAX_CHARS: Final = 8_192
-"""Longer texts are decoded in one order only, and are paths only if that makes them short."""
+"""Longer texts are decoded in one order only, and are paths only if decoding makes them short."""
 
 _MAX_PATH_CHARS: Final = 4_096
-"""Longer paths exist nowhere; a server may shorten a longer spelling by itself."""
+"""Longer paths do not exist; a server may itself shorten a longer spelling."""
 
 _MAX_NAME_CHARS: Final = 255
-"""Characters: NAME_MAX of Linux."""
+"""Characters of a file name: NAME_MAX of Linux."""
 
 _MAX_SPELLINGS: Final = 128
-"""Readings of a path; chosen: bounds time, a path with more is refused."""
+"""Readings of a path; chosen: limits the time; a path with more is refused."""
 
 
 class TooManyReadingsError(Exception):
-    """A text is encoded so often that looking at all readings would take too long."""
+    """A text is encoded so often that checking all readings would take too long."""
 
 
 class PathReadings:
@@ -64,10 +64,10 @@ class PathReadings:
         """Prepare for expressions.
 
         Args:
-            expressions: Regular expressions that paths are compared with. Those that begin with a
-                path that is a symbolic link fit what it leads to as well.
-            folder: The working folder of a server that shares the file system of the gateway;
-                None: it does not, and symbolic links are not followed.
+            expressions: Regular expressions that paths are matched against. Those that begin
+                with a path that is a symbolic link also match its target.
+            folder: The working folder of a server that shares the gateway's file system; None:
+                it does not share it, and symbolic links are not followed.
         """
         self._folder = folder
         self._linked: tuple[tuple[str, str], ...] = ()
@@ -83,15 +83,15 @@ class PathReadings:
             )
 
     def all(self, text: str, *, keep_relative: bool = False) -> list[str]:
-        """Every path that a text may stand for, also with a slash at its end.
+        """Return every path that a text may stand for, with and without a slash at its end.
 
         Args:
-            text: As it came.
-            keep_relative: Whether paths in the folder of the server that came without it are given
-                without it, so that an expression for any part of a path does not fit the folder.
+            text: The text as sent.
+            keep_relative: Whether relative paths within the server's folder stay relative, so
+                that an expression for any part of a path does not match the folder itself.
 
         Raises:
-            TooManyReadingsError: There are too many.
+            TooManyReadingsError: There are too many readings.
         """
         if not self._may_differ(text):
             return []
@@ -116,12 +116,12 @@ class PathReadings:
         return [*paths, *folders]
 
     def strict(self, text: str) -> list[str]:
-        """Other paths that a text stands for if it is decoded and resolved; a URI stays one.
+        """Return other paths of a text once decoded and resolved; a URI stays a URI.
 
-        For rules that say what is allowed, which all of these have to fit.
+        For rules that say what is allowed, which all of these have to match.
 
         Raises:
-            TooManyReadingsError: There are too many.
+            TooManyReadingsError: There are too many readings.
         """
         if not self._may_differ(text):
             return []
@@ -144,20 +144,20 @@ class PathReadings:
     def _may_differ(self, text: str) -> bool:
         if _HINTS.search(text):
             return True
-        # A plain name can only differ where it is a link in the folder of the server.
+        # A plain name can differ only if it is a link in the server's folder.
         if self._folder is None or not 0 < len(text) <= _MAX_NAME_CHARS:
             return False
         return os.path.lexists(posixpath.join(self._folder, text))
 
     def _normal(self, spelling: str) -> set[str]:
-        """A path without what means nothing in it, with links of the kernel kept or followed."""
-        # `/proc/self/cwd` is the folder of the server; where that is unknown, it may be the root.
+        """Return the normalized path, with kernel links unchanged and followed."""
+        # `/proc/self/cwd` is the folder of the server; if that is unknown, it may be the root.
         folders = {"/"} if self._folder is None else {"/", self._folder}
         paths = {_lexical(spelling), *(_physical(spelling, folder) for folder in folders)}
         return {path for path in paths if len(path) <= _MAX_PATH_CHARS}
 
     def _on_disk(self, path: str, *, keep_relative: bool) -> Iterator[str]:
-        """Where a path leads on this machine, and as the expressions call it."""
+        """Yield where a path leads on this machine, under the names that expressions use."""
         if self._folder is None or "\0" in path or len(path) > _MAX_PATH_CHARS:
             return
         if keep_relative and not path.startswith(("/", "~")):
@@ -165,7 +165,7 @@ class PathReadings:
             if not inside.startswith("/"):
                 yield inside
                 return
-        # Expressions may name the home folder by `~` or in full: both names are compared.
+        # Expressions may write the home folder as `~` or in full: both are compared.
         home = _resolved("~")
         absolute = posixpath.join(self._folder, _without_home(path))
         for found in {_lexical(absolute), _resolved(absolute)}:
@@ -174,7 +174,7 @@ class PathReadings:
                 yield "~" + found[len(home) :]
 
     def _resolved_as_written(self, path: str) -> str:
-        """Where a path leads, from the same folder if it stays there; itself if unknown."""
+        """Resolve a path; relative if it stays in its folder, else absolute."""
         normal = _lexical(path)
         if self._folder is None or "\0" in path or len(path) > _MAX_PATH_CHARS:
             return normal
@@ -190,7 +190,7 @@ class PathReadings:
         return name + inside if name else inside.lstrip("/") or "."
 
     def _names(self, path: str) -> list[str]:
-        """A path, and what it is called where an expression names a link to it."""
+        """Return a path, also under the links that expressions use for it."""
         return [
             path,
             *(literal + path[len(real) :] for real, literal in self._linked if _is_in(path, real)),
@@ -198,9 +198,9 @@ class PathReadings:
 
 
 def _spellings(text: str, steps: Iterable[Callable[[str], str]]) -> list[str]:
-    """A text and all that any order of steps makes of it."""
+    """Return a text and all results of applying steps in any order."""
     steps = tuple(steps)
-    # Each spelling is a copy: a long text gets the usual order of steps only.
+    # Each spelling is a copy, so steps are applied to a long text in the usual order only.
     if len(text) > _MAX_CHARS:
         decoded = [text]
         for step in steps * 2:
@@ -208,12 +208,12 @@ def _spellings(text: str, steps: Iterable[Callable[[str], str]]) -> list[str]:
         return list(dict.fromkeys(decoded))
     spellings = {text: None}
     waiting = [text]
-    # The list grows while it is read: every step is tried on every result, in any order.
+    # The list grows during iteration: every step is applied to every result, in any order.
     for item in waiting:
         for step in steps:
             changed = step(item)
             if changed not in spellings:
-                # To stop here and let the text pass would be a way around the guard.
+                # Stopping here and letting the text pass would bypass the guard.
                 if len(spellings) == _MAX_SPELLINGS:
                     raise TooManyReadingsError
                 spellings[changed] = None
@@ -245,12 +245,12 @@ def _without_query(text: str) -> str:
 
 
 def _without_rest(text: str) -> str:
-    """As a program in C reads it: up to the first NUL."""
+    """Cut a text at the first NUL, as programs in C do."""
     return text.partition("\0")[0]
 
 
 def _without_alias(text: str) -> str:
-    """Without a link of the kernel to the root at the start, and nothing else changed."""
+    """Remove a kernel link to the root from the start, and change nothing else."""
     plain = re.sub(r"/(?:\.?/)+", "/", text)
     return plain[match.end() :] if (match := _ALIAS_PREFIX.match(plain)) else text
 
@@ -269,15 +269,15 @@ _DECODERS: Final[tuple[Callable[[str], str], ...]] = (
 
 
 def _lexical(path: str) -> str:
-    """A path without empty parts, `.` and `..`, whatever links there are."""
+    """Remove empty parts, `.` and `..` from a path, ignoring links."""
     normal = posixpath.normpath(path) if path else ""
-    # POSIX leaves two slashes at the start to the system; Linux reads them as one.
+    # POSIX leaves two leading slashes to the system; Linux reads them as one.
     return normal[1:] if normal.startswith("//") else normal
 
 
 def _physical(path: str, folder: str) -> str:
-    """The same where links of the kernel to a folder of a process lead to this one."""
-    # Links of the kernel are only reached from the root.
+    """Do the same, with kernel links to a folder of a process leading to `folder`."""
+    # Kernel links can only be reached from the root.
     if not path.startswith("/"):
         return _lexical(path)
     parts: list[str] = []
@@ -292,7 +292,7 @@ def _physical(path: str, folder: str) -> str:
 
 
 def _from_root(path: str) -> str:
-    """A path that leaves its folder, as if that were not deep: `../../etc` may be `/etc`."""
+    """Return a path that leaves its folder as if from the root: `../../etc` may be `/etc`."""
     rest = path
     while rest == ".." or rest.startswith("../"):
         rest = rest[3:]
@@ -304,7 +304,7 @@ def _without_home(path: str) -> str:
 
 
 def _resolved(path: str) -> str:
-    """Where a path leads on this machine."""
+    """Return where a path leads on this machine."""
     return _with_slashes(os.path.realpath(_without_home(path)))
 
 

@@ -1,8 +1,9 @@
 """Finds and masks secrets in texts.
 
-What a secret looks like is data (`secrets.toml`). A detector is tried only on texts that have one
-of its words. The library detect-secrets (1.5.0) was measured first: 135 ms for 8 KB of ordinary
-text, 0.25 s to import, no places of what it finds, and each longer word taken for a key.
+`secrets.toml` describes what secrets look like. A detector is tried only on texts that contain
+one of its words. The library detect-secrets (1.5.0) was measured first: 135 ms for 8 KB of
+ordinary text, 0.25 s to import, no positions of its findings, and every longer word taken for a
+key.
 """
 
 import math
@@ -29,8 +30,8 @@ __all__ = [
 
 _DATA = Path(__file__).with_name("secrets.toml")
 _LONGEST = 4 * 2**20
-"""Characters of one text that are looked at; what is longer is data, such as a picture."""
-# Levels of a value that are searched; Python's own limit of recursion is 1,000. Chosen.
+"""Characters of one text that are searched; longer texts are data, such as an image."""
+# Nesting levels of a value that are searched; Python's own recursion limit is 1,000. Chosen.
 _DEEPEST = 200
 
 _PLACEHOLDER = re.compile(
@@ -45,10 +46,10 @@ _NAMED = re.compile(
     r"(?ix)^(?:.*[_.-])?(?:password|passwd|passphrase|client_?secret|api_?key|secret_?key"
     r"|access_?token|refresh_?token|auth_?token|private_?key|secret_?access_?key)$"
 )
-"""Names of members whose text is a secret whatever it looks like."""
+"""Names of keys whose text is a secret whatever it looks like."""
 
 _SECRET_SETTING = re.compile(r"(?i)token|key|secret|passw|pwd|credential|auth|cookie|dsn")
-"""Names of variables and headers whose values are masked in what a server writes."""
+"""Names of variables and headers whose values are masked in the output of a server."""
 
 # Shorter values would mask ordinary words. Chosen.
 _MIN_KNOWN_CHARS = 6
@@ -58,25 +59,25 @@ _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 
 @dataclass(frozen=True, kw_only=True)
 class SecretDetector:
-    """One kind of secret."""
+    """A detector for one kind of secret."""
 
     name: str
-    """What it is called in answers and the audit."""
+    """The name of the kind in answers and in the audit."""
 
     words: tuple[str, ...]
-    """In lower case; a text without any of them has no such secret."""
+    """Lower-case words; a text that contains none of them has no such secret."""
 
     pattern: re.Pattern[str]
-    """What it looks like."""
+    """The expression that matches it."""
 
     entropy: float = 0.0
-    """Least bits a character."""
+    """Smallest entropy in bits per character."""
 
     needs: str = ""
-    """`mixed`: digits beside letters, as no word of a language has them."""
+    """`mixed`: digits and letters together, as in no ordinary word."""
 
     def spans(self, text: str) -> Iterator[tuple[int, int]]:
-        """Where such secrets are."""
+        """Yield the start and end of each such secret."""
         for match in self.pattern.finditer(text):
             group = "secret" if "secret" in match.re.groupindex else 0
             if self._is_real(match[group]):
@@ -92,16 +93,16 @@ class SecretDetector:
 
 @dataclass(frozen=True, kw_only=True)
 class SecretMatch:
-    """A secret in a text."""
+    """A secret found in a text."""
 
     name: str
-    """Its kind."""
+    """The kind of secret."""
 
     start: int
-    """Where it begins."""
+    """Position of its first character."""
 
     end: int
-    """Where the text goes on."""
+    """Position after its last character."""
 
 
 class SecretScanner:
@@ -114,11 +115,11 @@ class SecretScanner:
                 self._by_word.setdefault(word, []).append(detector)
 
     def find(self, text: str) -> list[SecretMatch]:
-        """The secrets in a text, from left to right, none within another."""
+        """Return the secrets in a text, from left to right, without overlaps."""
         if len(text) > _LONGEST or len(text) < 8:
             return []
         folded = text.lower()
-        # 80 searches for a word each take a tenth of one expression with 80 alternatives.
+        # 80 word searches each take a tenth of the time of one expression with 80 alternatives.
         candidates: dict[str, SecretDetector] = {}
         for word, detectors in self._by_word.items():
             if word in folded:
@@ -133,7 +134,7 @@ class SecretScanner:
         return _apart(spans)
 
     def mask(self, text: str, counts: Counter[str]) -> str:
-        """The text with secrets replaced by their kind; they are counted."""
+        """Replace the secrets in a text with their kind, and count them."""
         matches = self.find(text)
         if not matches:
             return text
@@ -146,7 +147,7 @@ class SecretScanner:
         return "".join([*parts, text[at:]])
 
     def mask_json(self, value: Any, counts: Counter[str]) -> Any:
-        """A JSON value with secrets masked; what has none is the same object."""
+        """Mask the secrets in a JSON value; returns the same object if there are none."""
         return self._masked(value, counts, "", 0)
 
     def _masked(self, value: Any, counts: Counter[str], name: str, depth: int) -> Any:
@@ -159,7 +160,7 @@ class SecretScanner:
             return value
         if isinstance(value, dict):
             table = cast("Json", value)
-            # Base64 of images, audio and blobs looks random and would give false alarms.
+            # The Base64 of images, audio and blobs looks random and would cause false alarms.
             is_data = isinstance(table.get("data"), str) and "mimeType" in table
             changed = {
                 key: masked
@@ -178,10 +179,10 @@ class SecretScanner:
 
 @cache
 def secret_detectors() -> tuple[tuple[SecretDetector, Mapping[str, list[str]]], ...]:
-    """All detectors, with texts that they have to find (`samples`) and must not (`others`)."""
+    """Return all detectors, with texts that they must find (`samples`) and must not (`others`)."""
     detectors: list[tuple[SecretDetector, Mapping[str, list[str]]]] = []
     for row in cast("list[Json]", tomllib.loads(_DATA.read_text(encoding="utf-8"))["detector"]):
-        # The samples are split by a sign, so that scanners of repositories do not report them.
+        # A separator splits the samples, so that repository scanners do not report them.
         samples = [text.replace("¦", "") for text in row.pop("samples")]
         texts = {"samples": samples, "others": row.pop("others")}
         row |= {"pattern": re.compile(row["pattern"]), "words": tuple(row["words"])}
@@ -191,12 +192,12 @@ def secret_detectors() -> tuple[tuple[SecretDetector, Mapping[str, list[str]]], 
 
 @cache
 def secret_scanner() -> SecretScanner:
-    """The one that knows all detectors; read when it is first needed."""
+    """Return the scanner with all detectors, loaded when first needed."""
     return SecretScanner(tuple(detector for detector, _ in secret_detectors()))
 
 
 def secret_mask(options: Mapping[str, object]) -> Callable[[str], str]:
-    """What masks secrets in texts of a server: those of its own options, and all that look so."""
+    """Return a function that masks the secrets of a server's options and all that look like one."""
     known = _secret_values(options)
 
     def mask(text: str) -> str:
@@ -208,7 +209,7 @@ def secret_mask(options: Mapping[str, object]) -> Callable[[str], str]:
 
 
 def _secret_values(options: Mapping[str, object]) -> tuple[str, ...]:
-    """The secrets in variables, headers and `url`, longest first."""
+    """Return the secrets in variables, headers and `url`, longest first."""
     values: set[str] = set()
     for table in ("env", "headers"):
         pairs = options.get(table)
@@ -231,13 +232,13 @@ def _is_mixed(text: str) -> bool:
 
 
 def _entropy(text: str) -> float:
-    """Shannon entropy, bits a character."""
+    """Return the Shannon entropy in bits per character."""
     size = len(text)
     return -sum(n / size * math.log2(n / size) for n in Counter(text).values()) if size else 0.0
 
 
 def _apart(spans: list[SecretMatch]) -> list[SecretMatch]:
-    """Of secrets that overlap the one that begins first, and of these the longest."""
+    """Of overlapping matches, keep the first; of those with the same start, the longest."""
     matches: list[SecretMatch] = []
     order: Callable[[SecretMatch], tuple[int, int]] = lambda match: (match.start, -match.end)  # noqa: E731
     for match in sorted(spans, key=order):

@@ -1,1 +1,1 @@
-"""The packs that ship: folders like those that anyone can write."""
+"""The packs that ship with Toolgate, in the same format as packs that others write."""

@@ -1,1 +1,1 @@
-"""The pack for questions to documents: finding passages, listing collections."""
+"""The pack for questions about documents: finding passages, listing collections."""

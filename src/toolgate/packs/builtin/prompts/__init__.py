@@ -1,1 +1,1 @@
-"""The pack for looking after prompts from an MCP client."""
+"""The pack for managing prompts from an MCP client."""

@@ -1,1 +1,1 @@
-"""The pack `schema`: what version a schema has, what changed in it, and what its types are."""
+"""The pack `schema`: versions, changes and types of database schemas."""

@@ -1,4 +1,4 @@
-"""Formats the answers of the schema tools, as text and as JSON."""
+"""Formats the results of the schema tools, as text and as JSON."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -29,16 +29,16 @@ __all__ = [
 ]
 
 _MOST_LISTED: Final = 200
-"""Types that one answer names; a database with thousands would fill a model's memory."""
+"""Types that a result lists; a database with thousands would fill a model's context."""
 
 
 def failure(text: str) -> Json:
-    """An answer that says why there is none."""
+    """Return a result that says why the call failed."""
     return {"content": [{"type": "text", "text": text}], "isError": True}
 
 
 def version(latest: SchemaVersion, connection: Connection) -> Json:
-    """What version the schema has."""
+    """Format the version of a schema."""
     schema = latest.schema
     counts = _counts(schema)
     lines = [
@@ -69,7 +69,7 @@ def version(latest: SchemaVersion, connection: Connection) -> Json:
 
 
 def changelog(changes: Changelog, connection: Connection, *, period: str) -> Json:
-    """What changed in the schema."""
+    """Format the changes of a schema."""
     listed = len(changes.entries)
     name = changes.present.connection
     if not changes.entries:
@@ -110,13 +110,13 @@ def changelogs(
     period: str,
     limit: int,
 ) -> Json:
-    """What changed in the schemas of several databases, newest first.
+    """Format the changes of several databases' schemas, newest first.
 
     Args:
-        logs: What changed in each.
-        problems: Why others could not be looked at.
-        period: As a part of a sentence.
-        limit: At most as many changes of all together.
+        logs: The changes of each database.
+        problems: Why other databases could not be read.
+        period: The period, as part of a sentence.
+        limit: Largest total number of changes.
     """
     entries = [
         (entry.at, connection.name, entry) for connection, log in logs for entry in log.entries
@@ -162,7 +162,7 @@ def changelogs(
 
 
 def diagram(latest: SchemaVersion, connection: Connection, names: Sequence[str]) -> Json:
-    """The tables of a schema as a Mermaid diagram."""
+    """Format the tables of a schema as a Mermaid diagram."""
     text = mermaid_diagram(latest.schema, names)
     answer = _answer(
         _remarks(latest),
@@ -174,7 +174,7 @@ def diagram(latest: SchemaVersion, connection: Connection, names: Sequence[str])
 
 
 def listing(latest: SchemaVersion, connection: Connection) -> Json:
-    """All types of the schema."""
+    """Format a list of all types of a schema."""
     return _listed(
         latest,
         connection,
@@ -190,7 +190,7 @@ def choices(
     name: str,
     matches: Sequence[TableSchema | NamedType],
 ) -> Json:
-    """The types that a name may mean."""
+    """Format the types that an ambiguous name may refer to."""
     return _listed(
         latest,
         connection,
@@ -203,7 +203,7 @@ def choices(
 def type_details(
     latest: SchemaVersion, connection: Connection, subject: TableSchema | NamedType
 ) -> Json:
-    """One type."""
+    """Format the description of a type."""
     if isinstance(subject, NamedType):
         return _named_type(latest, connection, subject)
     referring = [
@@ -329,7 +329,7 @@ def _listed(
 
 
 def _answer(lines: Iterable[str], content: Json) -> Json:
-    # A name or a comment may hold anything; in the text each stays in its line.
+    # Names and comments may contain anything, including line breaks; keep each on its line.
     text = "\n".join(" ".join(line.split()) for line in lines)
     return {
         "content": [{"type": "text", "text": text}],
@@ -339,7 +339,7 @@ def _answer(lines: Iterable[str], content: Json) -> Json:
 
 
 def _origin(latest: SchemaVersion, connection: Connection) -> Json:
-    """What every answer says about where it comes from."""
+    """Return the source of the data, which is part of every result."""
     return {
         "connection": latest.connection,
         "dialect": connection.dialect,
@@ -350,7 +350,7 @@ def _origin(latest: SchemaVersion, connection: Connection) -> Json:
 
 
 def _remarks(latest: SchemaVersion, *, unread: bool = True) -> list[str]:
-    """What makes an answer less than sure; of one type, other types do not."""
+    """Return caveats; `unread=False` leaves out types that could not be read."""
     lines: list[str] = []
     if latest.problem:
         lines.append(f"This is how it was on {_time(latest.seen_at)}. {latest.problem}")

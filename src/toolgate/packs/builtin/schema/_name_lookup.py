@@ -1,4 +1,4 @@
-"""Finds the table or type that a name means, in any case, number and spelling."""
+"""Finds the table or type with a name, regardless of case, number and spelling."""
 
 import re
 from collections.abc import Callable
@@ -12,25 +12,25 @@ from toolgate.databases.connections import NamedType, Schema, TableSchema, singu
 __all__ = ["TypeMatches", "find_types"]
 
 _MOST_NEAR: Final = 5
-"""Names suggested; chosen: readable in one line."""
+"""Names that are suggested (chosen: readable on one line)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TypeMatches:
-    """The types that a name may mean."""
+    """The types that a name may refer to."""
 
     matches: tuple[TableSchema | NamedType, ...] = ()
-    """Those that it names: one, or several that it names equally well."""
+    """The best matches: one, or several that match equally well."""
 
     near: tuple[str, ...] = ()
-    """Names that look like it, where it names none."""
+    """Similar names if nothing matches."""
 
 
 def find_types(schema: Schema, name: str) -> TypeMatches:
-    """The tables, views and types that a name means.
+    """Find the tables, views and types that a name refers to.
 
-    As it is written goes before other cases, those before other separators, those before singular
-    and plural, those before a part of the name. `*` stands for any text.
+    In order of precedence: exact matches, other case, other separators, singular or plural, and
+    a part of the name. `*` matches any text.
     """
     everything: tuple[TableSchema | NamedType, ...] = (*schema.tables, *schema.types)
     name = name.strip().strip("\"'`").strip()
@@ -68,7 +68,7 @@ def find_types(schema: Schema, name: str) -> TypeMatches:
 
 
 def _words(name: str) -> list[str]:
-    """The words that a name is made of, in the singular."""
+    """Split a name into words, in the singular."""
     return [singular(word) for word in words_of(name)]
 
 

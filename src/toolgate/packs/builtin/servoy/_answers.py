@@ -1,4 +1,4 @@
-"""Builds the results of tools: one sentence first, then details."""
+"""Builds the results of tools: a sentence first, then details."""
 
 from collections.abc import Callable, Mapping
 from functools import wraps
@@ -23,13 +23,13 @@ __all__ = [
 ]
 
 Answer: TypeAlias = dict[str, Any]
-"""A whole result of a tool call."""
+"""The complete result of a tool call."""
 
 _P = ParamSpec("_P")
 
 
 def _text(value: object) -> object:
-    """What a model meant by a text: null is none, a number its digits."""
+    """Convert what models pass as text: null becomes empty, a number its digits."""
     if value is None:
         return ""
     return str(value) if type(value) in {int, float} else value
@@ -52,19 +52,19 @@ def _entries(value: object) -> object:
 
 
 Text = Annotated[str, BeforeValidator(_text)]
-"""A text; null counts as absent."""
+"""A text; null counts as missing."""
 
 Texts = Annotated[list[Text], BeforeValidator(_texts)]
-"""Texts; a single one is taken as a list of it."""
+"""Texts; a single text becomes a list."""
 
 Columns = Annotated[str | list[str], BeforeValidator(_text)]
-"""One name or several; null counts as absent."""
+"""One or several names; null counts as missing."""
 
 Keys = Annotated[list[dict[str, Any]], BeforeValidator(_entries)]
-"""Objects; null counts as absent, and a single one is taken as a list of it."""
+"""Objects; null counts as missing, and a single object becomes a list."""
 
 Properties = Annotated[dict[str, Any], BeforeValidator(_properties)]
-"""Settings by name; null counts as absent."""
+"""Settings by name; null counts as missing."""
 
 
 def answer(
@@ -73,13 +73,13 @@ def answer(
     structured: Mapping[str, Any] | None = None,
     is_error: bool = False,
 ) -> Answer:
-    """A result of a tool call.
+    """Create the result of a tool call.
 
     Args:
         text: The first sentence; programs compare it.
         more: Further texts; empty ones are left out.
         structured: The same for programs.
-        is_error: Whether what was asked for was not done.
+        is_error: Whether the tool did not do what was requested.
     """
     blocks = [{"type": "text", "text": block} for block in (text, *more) if block]
     result: Answer = {"content": blocks, "isError": is_error}
@@ -89,7 +89,7 @@ def answer(
 
 
 def refusals_as_answers(function: Callable[_P, object]) -> Callable[_P, object]:
-    """The function, whose refusals are answers that say so."""
+    """Wrap a function so that it returns refusals as results."""
 
     @wraps(function)
     def answered(*args: _P.args, **kwargs: _P.kwargs) -> object:
@@ -102,17 +102,17 @@ def refusals_as_answers(function: Callable[_P, object]) -> Callable[_P, object]:
 
 
 def require_text(text: str, *arguments: str) -> None:
-    """Refuse with a text where one of the arguments says nothing.
+    """Refuse with a text if one of the arguments is blank.
 
     Raises:
-        ToolRefusedError: One is blank.
+        ToolRefusedError: An argument is blank.
     """
     if not all(argument.strip() for argument in arguments):
         raise ToolRefusedError(text)
 
 
 def as_json(value: Value) -> Any:
-    """A value of a file as plain JSON."""
+    """Convert a value of a file to plain JSON."""
     match value:
         case Fields():
             return {str(key): as_json(member) for key, member in value.items()}

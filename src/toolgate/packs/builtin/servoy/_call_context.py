@@ -1,4 +1,4 @@
-"""The context of one tool call: workspace, databases, and the solution to change."""
+"""The context of a tool call: workspace, databases, and the solution to change."""
 
 import shlex
 import subprocess
@@ -20,10 +20,10 @@ from toolgate.packs.builtin.servoy.files.workspace import Solution, StoredObject
 __all__ = ["ACTIVE", "Options", "ServoyCall", "servoy_call"]
 
 ACTIVE: Final = "active"
-"""What the active solution is called among contexts."""
+"""Context name of the active solution."""
 
 _MAX_CONVERSATIONS: Final = 1_000
-"""Conversations that are remembered; chosen: bounds memory."""
+"""Conversations that are remembered (chosen: bounds memory)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,21 +31,21 @@ class Options:
     """Table `[packs.options.servoy]`."""
 
     workspace: str = ""
-    """The folder of the solutions, or of one; empty: where the client works, if it is known, else
-    where Toolgate runs."""
+    """The folder of one or several solutions; empty: the working folder of the client if it is
+    known, else of Toolgate."""
 
     solution: str = ""
-    """The solution to work on; empty: the only one in the workspace that is no module."""
+    """The solution to work on; empty: the only one in the workspace that is not a module."""
 
     editor_command: tuple[str, ...] = ()
-    """The program that opens a file, with `{path}` where the file's path belongs."""
+    """The command that opens a file, with `{path}` in place of the file's path."""
 
     @classmethod
     def read(cls, table: Mapping[str, object]) -> "Options":
-        """The options as they are set.
+        """Read the options.
 
         Raises:
-            ToolRefusedError: One is unknown, or not what it has to be.
+            ToolRefusedError: An option is unknown or invalid.
         """
         where = "[packs.options.servoy]"
         for key in table:
@@ -75,7 +75,7 @@ def _command(value: object, where: str) -> tuple[str, ...]:
 
 
 class _ConversationMemory:
-    """Per conversation: the chosen solution, and the form opened last."""
+    """Remembers the chosen solution and the last opened form of each conversation."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -99,19 +99,19 @@ _editors: list["subprocess.Popen[bytes]"] = []
 
 @dataclass(frozen=True, kw_only=True)
 class ServoyCall:
-    """The workspace as one call sees it: read once, then unchanged."""
+    """The workspace during one call: read once, then unchanged."""
 
     options: Options
-    """As they are set."""
+    """Options of the pack."""
 
     workspace: Workspace
     """The workspace."""
 
     live: Mapping[str, Server] = field(default_factory=dict[str, Server])
-    """Connected databases by the name of their server."""
+    """Connected databases by server name."""
 
     conversation: tuple[str, ...] = ()
-    """Which conversation this is part of."""
+    """Identifies the conversation of the call."""
 
     @classmethod
     def from_options(
@@ -122,10 +122,10 @@ class ServoyCall:
         conversation: tuple[str, ...] = (),
         folder: str = "",
     ) -> "ServoyCall":
-        """The context for options; `folder` counts where they name no workspace.
+        """Create the context from options; `folder` is used if they name no workspace.
 
         Raises:
-            ToolRefusedError: There is no such workspace.
+            ToolRefusedError: The workspace does not exist.
         """
         path = Path(options.workspace).expanduser() if options.workspace else Path(folder or ".")
         workspace = Workspace.open(path.absolute(), options.solution)
@@ -133,25 +133,25 @@ class ServoyCall:
 
     @cached_property
     def databases(self) -> Databases:
-        """The servers of the workspace and the connected ones."""
+        """The servers of the workspace and the connected databases."""
         return Databases(self.workspace, self.live)
 
     @property
     def target(self) -> Solution:
-        """The solution that is changed: the active one, or the module that was chosen."""
+        """The solution to change: the active one, or the chosen module."""
         name = _conversations.get(self._key("context"))
         return next((e for e in self.workspace.modules if e.name == name), self.workspace.active)
 
     @property
     def contexts(self) -> list[str]:
-        """What can be chosen: `active` and the modules."""
+        """The contexts that can be chosen: `active` and the modules."""
         return [ACTIVE, *(module.name for module in self.workspace.modules)]
 
     def choose_context(self, context: str) -> Solution:
-        """Work on another solution from now on, in this conversation.
+        """Choose the solution that further calls in this conversation change.
 
         Raises:
-            ToolRefusedError: There is no such context.
+            ToolRefusedError: The context does not exist.
         """
         if context == self.workspace.active.name:
             context = ACTIVE
@@ -164,25 +164,25 @@ class ServoyCall:
 
     @property
     def last_form(self) -> str:
-        """Name of the form that was opened last in this conversation."""
+        """Name of the form that was last opened in this conversation."""
         return _conversations.get(self._key("form"))
 
     def remember_form(self, name: str) -> None:
-        """Remember the form that was opened last."""
+        """Remember the form that was last opened."""
         _conversations.set(self._key("form"), name)
 
     def context_of(self, solution: str) -> str:
-        """What a solution is called among contexts."""
+        """Return the context name of a solution."""
         return ACTIVE if solution == self.workspace.active.name else solution
 
     def label_of(self, solution: str) -> str:
-        """What a solution is called in answers."""
+        """Return the label of a solution in results."""
         kind = "active solution" if solution == self.workspace.active.name else "module"
         return f"{kind} '{solution}'"
 
     @contextmanager
     def exclusive(self) -> "Generator[ServoyCall]":
-        """A freshly read context, while the workspace is locked against other writers.
+        """Lock the workspace against other writers, and yield a freshly read context.
 
         Raises:
             ToolRefusedError: Another process holds the lock.
@@ -191,17 +191,17 @@ class ServoyCall:
             yield self.reloaded()
 
     def reloaded(self) -> "ServoyCall":
-        """A freshly read context."""
+        """Return a freshly read context."""
         fresh = Workspace(folder=self.workspace.folder, solution_name=self.workspace.solution_name)
         return replace(self, workspace=fresh)
 
     def preferred(self, objects: Sequence[StoredObject]) -> StoredObject | None:
-        """Of objects with one name, that of the solution that is changed, else the first."""
+        """Return that of several objects which is in the solution to change, or else the first."""
         target = self.target.name
         return next((e for e in objects if e.solution == target), objects[0] if objects else None)
 
     def open_editor(self, paths: Sequence[Path]) -> str:
-        """Open files in the editor that is set; why that failed, else nothing."""
+        """Open files in the configured editor. Returns why this failed, or an empty text."""
         _editors[:] = [process for process in _editors if process.poll() is None]
         if not self.options.editor_command:
             return ""
@@ -231,10 +231,10 @@ def _started(command: list[str]) -> "subprocess.Popen[bytes]":
 
 
 def servoy_call(context: Context) -> ServoyCall:
-    """The context for a call of a tool.
+    """Return the context for a tool call.
 
     Raises:
-        ToolRefusedError: The options cannot be used, or there is no such workspace.
+        ToolRefusedError: The options are invalid, or the workspace does not exist.
     """
     connections = context.connections
     live: dict[str, Server] = {name: LiveServer(name, connections) for name in connections}

@@ -1,17 +1,17 @@
-"""The error that a tool of the pack answers with."""
+"""The error with which tools of the pack refuse a call."""
 
 __all__ = ["ToolRefusedError"]
 
 
 class ToolRefusedError(Exception):
-    """The tool did nothing; the message says why, to a model that reads it."""
+    """The tool did nothing; the message tells the model why."""
 
     def __init__(self, text: str, more: str = "") -> None:
-        """Say why.
+        """Create the error.
 
         Args:
             text: The reason, which programs compare.
-            more: What helps to do it right: what there is, what was perhaps meant.
+            more: Help to correct the call: what exists, what was perhaps meant.
         """
         super().__init__(text)
         self.more = more
@@ -21,5 +21,5 @@ class ToolRefusedError(Exception):
 
     @property
     def text(self) -> str:
-        """The reason alone."""
+        """The reason without `more`."""
         return str(self.args[0])

@@ -1,4 +1,4 @@
-"""`toolgate pack servoy`: what the pack can do without a gateway."""
+"""`toolgate pack servoy`: functions of the pack that need no gateway."""
 
 import json
 from collections import Counter
@@ -57,7 +57,7 @@ def _show(tried: list[RoundtripResult], different: list[RoundtripResult], root: 
 
 
 def _counts(tried: list[RoundtripResult], root: Path) -> dict[str, Any]:
-    """All files, and those of each extension."""
+    """Return counts of all files, and of those with each extension."""
     groups = {suffix: [e for e in tried if e.path.suffix.lower() == suffix] for suffix in SUFFIXES}
     return {
         **_count(tried, root),

@@ -1,4 +1,4 @@
-"""Variables for the rules of the pack, as `{{PROJECT_NAME}}`, read from the workspace."""
+"""Variables for the rules of the pack, such as `{{PROJECT_NAME}}`, from the workspace."""
 
 import time
 from collections import OrderedDict
@@ -14,23 +14,23 @@ __all__ = ["variables"]
 
 _FILES = frozenset({".rel", ".val", ".frm", ".js", ".obj", ".tbl", ".dbi", ".less", ".css", ".mnu"})
 _RECENT = 10
-"""Files listed as recent; chosen."""
+"""Files that are listed as recent (chosen)."""
 
 _MOST_SOURCES = 200
-"""Data sources listed; chosen to bound the prompt."""
+"""Data sources that are listed (chosen: bounds the prompt)."""
 
 _FRESH_S = 1.0
-"""Seconds that values are cached at least; chosen."""
+"""Seconds for which values are cached at least (chosen)."""
 
 _PLACES = 16
-"""Workspaces in the cache; chosen."""
+"""Workspaces in the cache (chosen)."""
 
 _PAUSE = 20
-"""Values are cached for this many times the seconds that reading took; chosen (5 % of the time)."""
+"""Values are cached for this multiple of the time that reading took (chosen: 5 % of the time)."""
 
 
 class _CachedValues:
-    """Caches the values: several prompts in a moment read the disk once."""
+    """Caches the values, so that several prompts in a short time read the disk once."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -57,7 +57,7 @@ _cache = _CachedValues()
 
 
 def variables(context: Context) -> dict[str, str]:
-    """The values of variables for the workspace of a call."""
+    """Return the values of variables for the workspace of a call."""
     return _cache.values(context)
 
 
@@ -80,7 +80,7 @@ def _values(context: Context) -> dict[str, str]:
 
 
 def _recent(call: ServoyCall) -> list[str]:
-    """The workspace's files that changed last, the latest first."""
+    """Return the workspace's most recently changed files, most recent first."""
     files: list[tuple[float, Path]] = []
     for path in walk(call.workspace.folder, _FILES):
         try:

@@ -1,1 +1,1 @@
-"""The pack `sql`: questions to connected databases, for reading only."""
+"""The pack `sql`: read-only queries of connected databases."""

@@ -1,4 +1,4 @@
-"""Formats the answers of the SQL tools, as text and as JSON."""
+"""Formats the results of the SQL tools, as text and as JSON."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
@@ -28,14 +28,14 @@ __all__ = [
 ]
 
 _WIDEST: Final = 1000
-"""Characters of a value in a table for people; the JSON has all of it."""
+"""Characters of a value in a table for people; the JSON has the full value."""
 
 _PADDED: Final = 40
-"""Characters to which the columns of such a table are filled up; blanks cost tokens too."""
+"""Characters to which the columns of such a table are padded; spaces cost tokens too."""
 
 
 def failure(error: ToolgateError, **more: object) -> Json:
-    """An answer that says why there is none."""
+    """Return a result that says why the call failed."""
     content: Json = {"error": error.code, "message": str(error), **more}
     return {
         "content": [{"type": "text", "text": str(error)}],
@@ -45,7 +45,7 @@ def failure(error: ToolgateError, **more: object) -> Json:
 
 
 def rows(result: QueryResult, connection: Connection, statement: str) -> Json:
-    """Rows, with the statement that gave them."""
+    """Format rows, with the statement that returned them."""
     names = [column.name for column in result.columns]
     count = len(result.rows)
     cut = " There is more; ask for less, or for more rows." if result.truncated else ""
@@ -69,7 +69,7 @@ def rows(result: QueryResult, connection: Connection, statement: str) -> Json:
 def plan(
     plan_rows: Sequence[Sequence[Any]], names: Sequence[str], connection: Connection, statement: str
 ) -> Json:
-    """The plan of a statement that was not run."""
+    """Format the plan of a statement that was not run."""
     is_narrow = len(names) == 1
     values: list[Any] = [
         row[0] if is_narrow else dict(zip(names, row, strict=True)) for row in plan_rows
@@ -89,7 +89,7 @@ def plan(
 
 
 def table(described: TableSchema, connection: Connection, estimate: int | None) -> Json:
-    """One table or view."""
+    """Format the description of a table or view."""
     lines = [f"{described.name}: {described.kind} of {connection.name}."]
     lines += [described.comment] if described.comment else []
     lines += [f"- {_column_line(described, column)}" for column in described.columns]
@@ -144,7 +144,7 @@ def table(described: TableSchema, connection: Connection, estimate: int | None) 
 def tables(
     page: Sequence[Relation], connection: Connection, *, total: int, cursor: str | None
 ) -> Json:
-    """Some of the tables and views."""
+    """Format a page of tables and views."""
     lines = [f"{_number(total, 'table and view', 'tables and views')} of {connection.name}:"]
     for relation in page:
         comment = f": {relation.comment}" if relation.comment else ""
@@ -172,7 +172,7 @@ def tables(
 
 
 def connections(configured: Iterable[Connection], usual: str) -> Json:
-    """All databases, without where they are."""
+    """Format a list of all databases, without their addresses."""
     listed = [
         {
             "name": connection.name,
@@ -196,7 +196,7 @@ def connections(configured: Iterable[Connection], usual: str) -> Json:
 def connected(
     connection: Connection, *, version: str, elapsed_ms: float, privileges: Sequence[str]
 ) -> Json:
-    """That a database answers, and what its user could change there."""
+    """Format a successful connection test, with the write privileges of the database user."""
     lines = [f"{connection.name} answers ({connection.dialect} {version}, {elapsed_ms:g} ms)."]
     if privileges:
         lines.append("Its user may still write; Toolgate does not let it. It has:")
@@ -217,7 +217,7 @@ def connected(
 
 
 def session(connection: Connection, facts: Json) -> Json:
-    """Who the database thinks asks, and what holds for the session."""
+    """Format the user and the settings of a session."""
     lines = [f"Session of {connection.name} ({connection.dialect}):"]
     lines += [f"- {key}: {value}" for key, value in facts.items() if value not in (None, "")]
     return _answer(
@@ -229,7 +229,7 @@ def session(connection: Connection, facts: Json) -> Json:
 def activity(
     statements: Sequence[StoredStatement], other_entries: Sequence[Json], problems: Sequence[str]
 ) -> Json:
-    """What was asked of databases."""
+    """Format the log of statements."""
     entries: list[Json] = [
         {
             "source": "toolgate",
@@ -273,7 +273,7 @@ def _answer(text: str, content: Json) -> Json:
 
 
 def _lines(names: Sequence[str], values: Sequence[Sequence[object]]) -> list[str]:
-    """A table for people."""
+    """Format a table for people."""
     cells = [[_cell(value) for value in row] for row in values]
     widths = [
         max(len(_cell(name)), *(len(row[at]) for row in cells), 3) for at, name in enumerate(names)

@@ -1,4 +1,4 @@
-"""One tool call: chooses the connection, checks the statement, runs it, logs it."""
+"""A tool call: chooses the connection, checks the statement, runs it, logs it."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -38,10 +38,10 @@ class SqlCall:
     """A call of one of the SQL tools."""
 
     def __init__(self, context: Context, tool: str) -> None:
-        """Take a call.
+        """Create the call.
 
         Raises:
-            SettingError: The options of the pack cannot be used.
+            SettingError: The options of the pack are invalid.
         """
         self.context = context
         self.options: SqlOptions = read_options(context.settings)
@@ -63,23 +63,24 @@ class SqlCall:
         return connections
 
     def chosen(self, name: str | None) -> Connection:
-        """The connection that is named, else the usual one.
+        """Return the named connection, or else the default.
 
         Raises:
-            ArgumentError: There is none of this name, or none was named and there are several.
-            SettingError: There is none at all.
+            ArgumentError: The connection does not exist, or none was named and there are several.
+            SettingError: There is no connection at all.
         """
         return self.connections.chosen((name or "").strip() or self.options.connection)
 
     async def checked(self, connection: Connection, sql: str) -> StatementVerdict:
-        """Whether a text is one statement that only reads.
+        """Check that a text is a single read-only statement.
 
-        PostgreSQL is asked first what its users have defined under the names of the statement.
+        For PostgreSQL, the objects that users have defined under names in the statement are read
+        first.
 
         Raises:
-            DatabaseError: PostgreSQL cannot be asked.
+            DatabaseError: PostgreSQL cannot be queried.
             MissingExtraError: The parser is not installed.
-            StatementError: It is not; the refusal is logged.
+            StatementError: The text is not a single read-only statement; the refusal is logged.
         """
         catalog: PostgresCatalog | None = None
         if connection.dialect == "postgresql":
@@ -108,8 +109,8 @@ class SqlCall:
         """Run a checked statement, and log it.
 
         Raises:
-            DatabaseError: The database cannot be reached or read, or took longer than allowed.
-            StatementError: The database does not run it.
+            DatabaseError: The database cannot be reached or read, or exceeded the timeout.
+            StatementError: The database rejects the statement.
         """
         return await self._noted(
             connection,
@@ -118,7 +119,7 @@ class SqlCall:
         )
 
     async def read(self, connection: Connection, work: Callable[[sa.Connection], _T]) -> _T:
-        """Read something of a database with a function of ours."""
+        """Read from a database with one of our own functions."""
         return await connection.reading(work)
 
     async def _noted(self, connection: Connection, statement: str, asking: Any) -> QueryResult:

@@ -10,42 +10,43 @@ from toolgate.errors import SettingError
 __all__ = ["MOST_ROWS", "SqlOptions", "read_options"]
 
 MOST_ROWS: Final = 10_000
-"""Rows of an answer at most, whatever the options say; chosen."""
+"""Largest number of rows in a result, regardless of the options (chosen)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SqlOptions:
-    """The options, checked."""
+    """The validated options."""
 
     connection: str = ""
-    """The connection that is meant when a call names none."""
+    """The connection for calls that name none."""
 
     rows: int = 200
-    """Rows of an answer when a call names no number."""
+    """Rows in a result if the call gives no number."""
 
     max_rows: int = MOST_ROWS
-    """Rows that a call may ask for."""
+    """Largest number of rows that a call may request."""
 
     max_bytes: int = 200_000
-    """Bytes of the rows of an answer as JSON."""
+    """Bytes of the rows in a result, as JSON."""
 
     timeout_s: float = 0.0
-    """Seconds that a statement may take; 0: `timeout_s` of the connection, which always holds."""
+    """Timeout of a statement in seconds; 0: only `timeout_s` of the connection, which always
+    applies."""
 
     functions: tuple[str, ...] = ()
-    """Functions of the databases' users that are known to change nothing: `shop.total_of`."""
+    """User-defined database functions that are known to be read-only: `shop.total_of`."""
 
     mask_literals: bool = False
-    """Whether texts and numbers of statements stay out of the activity log."""
+    """Whether texts and numbers in statements are masked in the activity log."""
 
     sqlcl: bool = False
     """Whether a server with Oracle SQLcl is added for each Oracle connection."""
 
     sqlcl_command: str = "sql"
-    """How SQLcl is started."""
+    """The command that starts SQLcl."""
 
     def limits(self, rows: int | None) -> QueryLimits:
-        """How much of an answer is taken."""
+        """Return the limits of a result."""
         row_limit = min(rows or self.rows, self.max_rows)
         return QueryLimits(
             rows=row_limit, size_bytes=self.max_bytes, timeout_s=self.timeout_s or None
@@ -62,10 +63,10 @@ _MOST: Final[Mapping[str, float]] = {
 
 
 def read_options(settings: Mapping[str, Any]) -> SqlOptions:
-    """The options of the table.
+    """Read the options from the table.
 
     Raises:
-        SettingError: A key is unknown, or a value is none.
+        SettingError: A key is unknown, or a value is invalid.
     """
     options = {option.name: option for option in fields(SqlOptions)}
     values: dict[str, Any] = {}

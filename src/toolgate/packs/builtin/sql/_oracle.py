@@ -22,9 +22,9 @@ _TIMES: Final = ("created_on", "log_date", "created")
 async def sqlcl_entries(
     call: SqlCall, *, since: str, limit: int, everyone: bool
 ) -> tuple[list[Json], list[str]]:
-    """Rows of SQLcl's log in each Oracle connection, and why one cannot be read.
+    """Return rows of SQLcl's log in each Oracle connection, and why some cannot be read.
 
-    They do not name the caller of Toolgate, so only callers with the right to manage see them.
+    The rows do not identify callers of Toolgate, so only callers who may manage see them.
     """
     entries: list[Json] = []
     problems: list[str] = []
@@ -43,13 +43,13 @@ async def sqlcl_entries(
 
 
 def _rows(opened: sa.Connection, limit: int) -> list[dict[str, Any]]:
-    # Columns differ between versions of SQLcl; the newest have the largest number.
+    # Columns differ between versions of SQLcl; the newest rows have the largest number.
     statement = f"SELECT * FROM {_SOURCE} ORDER BY 1 DESC FETCH FIRST {limit:d} ROWS ONLY"  # noqa: S608
     return [dict(row) for row in opened.execute(sa.text(statement)).mappings()]
 
 
 def oracle_plan(opened: sa.Connection, statement: str) -> str:
-    """The plan of a statement, through the table that Oracle writes it into and forgets again."""
+    """Return the plan of a statement, through Oracle's plan table, which is rolled back."""
     driver: Any = opened.connection.driver_connection
     driver.rollback()  # in a transaction that only reads the table cannot be written
     name = f"toolgate{uuid4().hex[:16]}"

@@ -48,14 +48,14 @@ _FACTS: Final[Mapping[str, Mapping[str, str]]] = {
 
 
 def server_version(opened: sa.Connection) -> str:
-    """Version of the database; empty where it does not say."""
+    """Return the version of the database; empty if unknown."""
     statement = _VERSIONS.get(opened.dialect.name, "SELECT 1")
     version = opened.execute(sa.text(statement)).scalar()
     return str(version) if opened.dialect.name in _VERSIONS else ""
 
 
 def session_facts(opened: sa.Connection) -> Json:
-    """What holds for the session; what a database does not say is left out."""
+    """Return the settings of the session; unknown ones are left out."""
     facts: dict[str, Any] = {
         "server_version": server_version(opened),
         "read_only": True,

@@ -1,8 +1,8 @@
-"""Oracle SQLcl as a server behind the gateway: `sql -mcp`, with a store of connections of its own.
+"""Oracle SQLcl as a server behind the gateway: `sql -mcp`, with its own connection store.
 
-SQLcl takes passwords from its store alone, so each connection is saved there first. The password
-goes in through standard input; it is in no list of arguments, no prompt and no log. Tried with a
-program that takes its place; SQLcl itself was not at hand.
+SQLcl only takes passwords from its store, so each connection is saved there first. The password
+is passed through standard input; it is in no argument, prompt or log. Tested with a program that
+simulates SQLcl; not with SQLcl itself.
 """
 
 import logging
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class SqlclServices(Protocol):
-    """What the pack may use, as far as it matters here."""
+    """The services of the pack that are needed here."""
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -39,12 +39,12 @@ class SqlclServices(Protocol):
 
 
 _SAVING_S: Final = 25.0
-"""Seconds for SQLcl to save a connection; chosen: starting Java takes several."""
+"""Seconds for SQLcl to save a connection (chosen: starting Java takes several)."""
 _LINE: Final = re.compile(r"[\r\n\0]+")
 
 
 def sqlcl_servers(services: SqlclServices, *, home: Path | None = None) -> dict[str, Json]:
-    """A server `sqlcl-NAME` for each Oracle connection; what is missing is a warning.
+    """Return a server `sqlcl-NAME` for each Oracle connection; problems are logged as warnings.
 
     Args:
         services: What the pack may use.
@@ -83,7 +83,7 @@ def sqlcl_servers(services: SqlclServices, *, home: Path | None = None) -> dict[
 
 
 def _saved(command: str, folder: Path, name: str, url: sa.URL) -> bool:
-    """Put a connection into the store of its own; whether that was done."""
+    """Save a connection in its own store. Returns whether this succeeded."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     script = (
         f"connect -savepwd -save {_quoted(_saved_name(name))} -replace "
@@ -112,13 +112,13 @@ def _saved_name(name: str) -> str:
 
 
 def _address(url: sa.URL) -> str:
-    """What Oracle calls an easy connect string."""
+    """Return the URL as an Oracle easy connect string."""
     query: Mapping[str, Any] = url.query
     service = str(query.get("service_name") or url.database or "")
     return f"//{url.host or 'localhost'}:{url.port or 1521}/{service}"
 
 
 def _quoted(text: str) -> str:
-    """A word of a line of SQLcl; what would end the line is taken out."""
+    """Quote a word for a command line of SQLcl; line breaks are replaced."""
     doubled = _LINE.sub(" ", text).replace('"', '""')
     return f'"{doubled}"'

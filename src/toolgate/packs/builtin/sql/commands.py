@@ -1,4 +1,4 @@
-"""`toolgate pack sql`: what the pack can do without a gateway."""
+"""`toolgate pack sql`: functions of the pack that need no gateway."""
 
 import json
 import sys
@@ -15,7 +15,7 @@ __all__ = ["app"]
 app = typer.Typer(help="Inspect SQL statements.", no_args_is_help=True)
 
 _LONGEST = 4_000_000
-"""Bytes of a statement; chosen: above dumps that people paste."""
+"""Bytes of a statement (chosen: above dumps that people paste)."""
 
 
 @app.callback()
@@ -85,10 +85,10 @@ def _opened(path: Path | None) -> IO[bytes]:
 
 
 def _statement(line: bytes) -> tuple[object, str, dict[str, list[str]] | None]:
-    """Id, text and known columns of a line.
+    """Parse a line into id, statement and known columns.
 
     Raises:
-        ValueError: It has none.
+        ValueError: The line is invalid.
     """
     if len(line) > _LONGEST:
         raise ValueError(f"it is longer than {_LONGEST:,} bytes")
@@ -112,10 +112,10 @@ def _statement(line: bytes) -> tuple[object, str, dict[str, list[str]] | None]:
 
 
 def _columns(value: object) -> dict[str, list[str]] | None:
-    """Known columns by table; None: none were given.
+    """Parse the known columns by table; None if none were given.
 
     Raises:
-        ValueError: They have another shape.
+        ValueError: They have another format.
     """
     if value is None:
         return None

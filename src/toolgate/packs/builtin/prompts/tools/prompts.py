@@ -1,4 +1,4 @@
-"""The tools of the pack: what `toolgate prompts` does, for MCP clients."""
+"""The tools of the pack: the functions of `toolgate prompts` for MCP clients."""
 
 from typing import Annotated
 

@@ -17,10 +17,10 @@ from toolgate.types import Json
 __all__ = ["schema_changelog", "schema_diagram", "schema_version", "type_info"]
 
 _USUAL: Final = 10
-"""Changes when nobody says how many: as the detector reads them."""
+"""Default number of changes, as in the schema detector."""
 
 _MOST_DRAWN: Final = 60
-"""Tables of one diagram, chosen: more cannot be told apart on a screen."""
+"""Tables in a diagram (chosen: more cannot be told apart on a screen)."""
 
 _READS: Final = {"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False}
 
@@ -84,7 +84,7 @@ async def _changelogs(
     period: str,
     limit: int,
 ) -> Json:
-    """The changes of several databases; one that cannot be looked at hides no other."""
+    """Return the changes of several databases; an unreadable one does not affect the others."""
     logs: list[tuple[Connection, Changelog]] = []
     errors: list[ToolgateError] = []
     since, until = bounds
@@ -123,7 +123,7 @@ async def schema_diagram(
 
 
 def _drawn(latest: SchemaVersion, patterns: str) -> list[str]:
-    """The tables that fit, all without a pattern.
+    """Return the tables that match the patterns; all tables without a pattern.
 
     Raises:
         ArgumentError: There are none, or too many.
@@ -177,7 +177,7 @@ async def type_info(
 
 
 async def _type_info(history: SchemaHistory, connections: Sequence[Connection], name: str) -> Json:
-    """The type in the connections that have it; of several, the choice is left to who asks."""
+    """Describe a type in the connections that have it; if it is ambiguous, list the choices."""
     looked: list[tuple[Connection, SchemaVersion, TypeMatches]] = []
     problem: ToolgateError | None = None
     for connection in connections:
@@ -224,20 +224,20 @@ def _history(context: Context) -> SchemaHistory:
 
 
 def _chosen(context: Context, history: SchemaHistory, name: str | None) -> Connection:
-    """The connection that is named, else the one of the pack's settings, else the only one."""
+    """Return the named connection, or the default of the pack's settings, or the only one."""
     usual = context.settings.get("connection")
     return history.connections.chosen(name or (usual if isinstance(usual, str) else ""))
 
 
 def _searched(context: Context, history: SchemaHistory, name: str | None) -> list[Connection]:
-    """Where a type is looked for: in the connection that is meant, or in all."""
+    """Return the connections to search: the named or default one, or all."""
     if name or context.settings.get("connection") or not history.connections:
         return [_chosen(context, history, name)]
     return list(history.connections.values())
 
 
 def _moment(name: str, text: str | None) -> date | datetime | None:
-    """A day or a moment, as ISO writes it or as people say it."""
+    """Parse a day or a time, in ISO format or as people write it."""
     text = (text or "").strip()
     if not text:
         return None

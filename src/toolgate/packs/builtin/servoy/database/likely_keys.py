@@ -1,9 +1,9 @@
 """Guesses which columns are foreign keys, from names and types alone.
 
-A column points to a table if it is called like the table's key (`orders.customerid` and
+A column points to a table if it is named like the table's key (`orders.customerid` and
 `customers.customerid`), or like the table and its key (`customer_id`, `billing_customer_id`,
-`idCustomer`, and `customers.id`), and both can be compared. Lone generic keys, such as two columns
-`id`, are never a pair: nearly every table has one.
+`idCustomer`, and `customers.id`), and their types are comparable. Generic key names alone, such
+as two columns `id`, never make a pair: nearly every table has one.
 """
 
 import re
@@ -22,10 +22,10 @@ __all__ = ["potential_keys"]
 _GENERIC: Final = frozenset(
     {"id", "uuid", "guid", "key", "pk", "code", "no", "nr", "number", "oid", "rowid", "name"}
 )
-"""Names of keys that say nothing of their table."""
+"""Names of keys that do not identify their table."""
 
 _KEY_WORDS: Final = frozenset({"id", "uuid", "guid", "key", "pk", "fk", "code", "no", "nr", "ref"})
-"""Words that a column adds to the name of the table it points to."""
+"""Words that a column adds to the name of the table that it points to."""
 
 _ENDINGS: Final = (("ies", "y"), ("sses", "ss"), ("ches", "ch"), ("shes", "sh"), ("xes", "x"))
 """Endings of English plurals, with those of their singulars."""
@@ -39,7 +39,7 @@ _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
 def potential_keys(tables: Sequence[DbTable]) -> list[ReferringColumn]:
-    """The likely foreign keys of tables, without those that are declared; the surest first."""
+    """Return the likely foreign keys that are not declared, most likely first."""
     owners = _Owners(tables)
     ranked: list[tuple[int, ReferringColumn]] = []
     for table in tables:
@@ -65,7 +65,7 @@ def potential_keys(tables: Sequence[DbTable]) -> list[ReferringColumn]:
 
 
 class _Owners:
-    """The tables with a key of one column, by its name and by their own."""
+    """Tables with a single-column key, by the key's name and by their own."""
 
     def __init__(self, tables: Sequence[DbTable]) -> None:
         self._by_key: dict[str, list[DbTable]] = {}
@@ -86,7 +86,7 @@ class _Owners:
                         self._by_ending.setdefault(name, []).append((at, table))
 
     def guesses(self, table: DbTable, column: DbColumn) -> Iterator[tuple[int, DbTable, DbColumn]]:
-        """What a column may point to, the surest first, with a rank."""
+        """Yield what a column may point to, most likely first, with a rank."""
         name = column.name.casefold()
         is_own_key = any(key.name == column.name for key in table.keys)
         is_lone_key = is_own_key and len(table.keys) == 1
@@ -112,7 +112,7 @@ class _Owners:
         if named is not None and named in candidates:
             yield from _comparable(0, named, column)
         elif is_lone_key or named is not None:
-            # Of two tables with the same key, that which is called like it is pointed to.
+            # Of tables with the same key, only the one with a matching name can be the target.
             return
         elif len(candidates) == 1:
             yield from _comparable(1, candidates[0], column)
@@ -128,12 +128,12 @@ class _Owners:
         if target is None or (target.name == table.name and not with_key):
             return
         rank = 2 if with_key else 4
-        # `status` beside a table `status` may be a text: only the key's own type counts there.
+        # A column `status` may be a text despite a table `status`: require the key's exact type.
         if with_key or column.type == target.keys[0].type:
             yield from _comparable(rank, target, column)
 
     def _table_named(self, column: str, beside: DbTable) -> DbTable | None:
-        """The table whose name a column has, with a word for a key around it or roles before it."""
+        """Return the table that a column is named after, ignoring key words and roles before it."""
         words = [word.lower() for word in _WORD.findall(column)]
         has_key_word = any(word in _KEY_WORDS for word in words)
         while words and words[-1] in _KEY_WORDS and len(words) > 1:
@@ -146,12 +146,13 @@ class _Owners:
                 return table
         for at in range(len(words)):
             if (table := self._find("".join(words[at:]), beside)) is not None:
-                # `units_on_order` counts orders: only a word for a key makes roles of the others.
+                # `units_on_order` is a count: the words before are a role only if there is a key
+                # word.
                 return table if at == 0 or has_key_word else None
         return None
 
     def _find(self, name: str, beside: DbTable) -> DbTable | None:
-        """The table of a name, or the one that ends so: `auth_group` for `group`."""
+        """Return the table with a name, or one that ends in it: `auth_group` for `group`."""
         exact = self._by_name.get(name) or self._by_name.get(_singular(name))
         if exact is not None:
             return exact
@@ -173,7 +174,7 @@ def _comparable(
 ) -> Iterator[tuple[int, DbTable, DbColumn]]:
     key = target.keys[0]
     same_group = group_of(key) == group_of(column)
-    # Texts of another length are other codes; numbers of another width are the same numbers.
+    # Texts of different lengths are different codes; numbers of different widths can be equal.
     same_length = group_of(key) != "text" or key.length == column.length
     if same_group and key.subtype == column.subtype and same_length:
         yield rank, target, key

@@ -1,4 +1,4 @@
-"""A connected database as a server: its tables as SQLAlchemy reads them."""
+"""A connected database as a server, with tables read by SQLAlchemy."""
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -30,45 +30,45 @@ _TYPES: Final[tuple[tuple[type[sql.TypeEngine[Any]], int], ...]] = (
     (sql.String, 12),
     (sql.Uuid, 12),
 )
-"""Numbers of java.sql.Types, the special before the general."""
+"""Numbers of java.sql.Types, special types before general ones."""
 
 _UUID_LENGTH: Final = 36
 """Characters of a UUID as text (RFC 9562, section 4)."""
 
 
 class ReadableConnection(Protocol):
-    """A connection of the settings, as `toolgate.databases.connections` has them."""
+    """A configured connection, as in `toolgate.databases.connections`."""
 
     async def reading(
         self, work: "Callable[[Connection], dict[str, DbTable]]"
     ) -> dict[str, DbTable]:
-        """Hand an open connection to `work`, in a thread."""
+        """Call `work` with an open connection, in a thread."""
         ...
 
 
 class LiveServer:
-    """A database that is asked when something of it is wanted, by tools that run in a thread."""
+    """A database that is queried on demand, for tools that run in a thread."""
 
     def __init__(self, name: str, connections: Mapping[str, ReadableConnection]) -> None:
-        """Name it; nothing is connected yet.
+        """Create a server without connecting to it.
 
         Args:
-            name: What data sources call it, and what it is called in `[connections]`.
-            connections: Where it is found when it is needed.
+            name: Its name in data sources and in `[connections]`.
+            connections: Used to look it up on first use.
         """
         self.name = name
         self._connections = connections
 
     def table_names(self) -> list[str]:
-        """Its tables, sorted; without views."""
+        """Return the names of its tables, sorted, without views."""
         return sorted(table.name for table in self._all.values() if not table.is_view)
 
     def table(self, name: str) -> DbTable | None:
-        """A table or view; None where there is none."""
+        """Return a table or view; None if it does not exist."""
         return self._all.get(name)
 
     def tables(self) -> list[DbTable]:
-        """All its tables, sorted; without views."""
+        """Return all its tables, sorted, without views."""
         return sorted(
             (table for table in self._all.values() if not table.is_view),
             key=lambda table: table.name,

@@ -1,4 +1,4 @@
-"""What a table is: its columns, their types, and what identifies a row."""
+"""Tables: their columns, types, and keys."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +13,7 @@ _GROUPS: Final[dict[str, frozenset[int]]] = {
     "date": frozenset({91, 92, 93, 2013, 2014}),
     "media": frozenset({-2, -3, -4, 2004}),
 }
-"""Types of java.sql.Types that can be compared with each other."""
+"""Groups of java.sql.Types whose values are comparable."""
 
 _PRIMARY: Final = 1
 """Flag of a primary key in Servoy's .dbi files."""
@@ -26,34 +26,34 @@ class DbColumn:
     """A column of a table."""
 
     name: str
-    """As the database has it."""
+    """Name in the database."""
 
     sql_type: int
-    """A number of java.sql.Types: 12 is text, 4 an integer, 93 a moment."""
+    """A number of java.sql.Types: 12 is text, 4 an integer, 93 a timestamp."""
 
     length: int = 0
-    """Characters, or digits in all."""
+    """Characters, or total digits."""
 
     scale: int = 0
-    """Digits after the point."""
+    """Digits after the decimal point."""
 
     subtype: int = 0
-    """Servoy's own addition to the type; 0 is none."""
+    """Servoy's own subtype; 0: none."""
 
     flags: int = 0
-    """1 primary key, 2 identifies a row, 4 UUID."""
+    """Bits: 1 primary key, 2 row identifier, 4 UUID."""
 
     references: str = ""
-    """Name of the table that it points to; empty where nothing says so."""
+    """Name of the table that it refers to; empty if none is declared."""
 
     @property
     def type(self) -> tuple[int, int, int, int]:
-        """What has to be equal for two columns to have the same type."""
+        """What must be equal for two columns to have the same type."""
         return (self.sql_type, self.length, self.scale, self.subtype)
 
     @property
     def shown_type(self) -> str:
-        """`<12,50,0>`."""
+        """The type as shown: `<12,50,0>`."""
         return f"<{self.sql_type},{self.length},{self.scale}>"
 
 
@@ -62,10 +62,10 @@ class DbTable:
     """A table or a view."""
 
     name: str
-    """As the database has it."""
+    """Name in the database."""
 
     columns: tuple[DbColumn, ...]
-    """In the order of their source."""
+    """Columns, in the order of the source."""
 
     is_view: bool = False
     """Whether it is a view."""
@@ -80,30 +80,30 @@ class DbTable:
         return ()
 
     def column(self, name: str) -> DbColumn | None:
-        """A column, found without case as databases do; None where there is none."""
+        """Return a column, ignoring case as databases do; None if it does not exist."""
         folded = name.casefold()
         return next((column for column in self.columns if column.name.casefold() == folded), None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReferringColumn:
-    """A column that points to a table."""
+    """A column that refers to a table."""
 
     table: str
-    """Where the column is."""
+    """Table of the column."""
 
     column: str
-    """Its name."""
+    """Name of the column."""
 
     target: str
-    """The table that it points to."""
+    """The table that it refers to."""
 
     target_column: str = ""
-    """The key there; empty where only the table is known."""
+    """The key of that table; empty if only the table is known."""
 
 
 def group_of(column: DbColumn) -> str:
-    """What its values are: `text`, `integer`, `number`, `date`, `media`, or the type itself."""
+    """Return the group: `text`, `integer`, `number`, `date`, `media`, or the type itself."""
     if column.sql_type in {2, 3} and not column.scale:
         return "integer"
     for name, types in _GROUPS.items():

@@ -29,7 +29,7 @@ __all__ = [
 
 
 class Server(Protocol):
-    """A database server by the name that data sources use."""
+    """A database server, by its name in data sources."""
 
     @property
     def name(self) -> str:
@@ -37,38 +37,38 @@ class Server(Protocol):
         ...
 
     def table_names(self) -> list[str]:
-        """Its tables, sorted; without views."""
+        """Return the names of its tables, sorted, without views."""
         ...
 
     def table(self, name: str) -> DbTable | None:
-        """A table or view; None where there is none."""
+        """Return a table or view; None if it does not exist."""
         ...
 
     def tables(self) -> list[DbTable]:
-        """All its tables, sorted; without views."""
+        """Return all its tables, sorted, without views."""
         ...
 
 
 MOST_POTENTIAL: Final = 500
-"""Likely keys of one answer, chosen: 20 kB of text."""
+"""Likely keys in a result (chosen: 20 kB of text)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableKeys:
-    """What connects the tables of a server."""
+    """The foreign keys between the tables of a server."""
 
     explicit: tuple[ReferringColumn, ...]
-    """Said by the definitions."""
+    """Declared in the definitions."""
 
     potential: tuple[ReferringColumn, ...]
-    """Guessed from names and types, at most `MOST_POTENTIAL`; the surest first."""
+    """Guessed from names and types, at most `MOST_POTENTIAL`, most likely first."""
 
     left_out: int = 0
-    """How many more were guessed."""
+    """Number of further guesses."""
 
 
 def keys_of(tables: Sequence[DbTable]) -> TableKeys:
-    """How tables point to each other."""
+    """Return how tables refer to each other."""
     explicit = [
         ReferringColumn(table=table.name, column=column.name, target=column.references)
         for table in tables
@@ -84,7 +84,7 @@ def keys_of(tables: Sequence[DbTable]) -> TableKeys:
 
 
 def parse_source(text: str) -> str:
-    """A data source as files have it: `db:/server/table`; empty where the text is none."""
+    """Convert a data source to the form in files, `db:/server/table`; empty if it is invalid."""
     text = text.strip()
     for kind in ("mem:", "view:"):
         if text.startswith(kind):
@@ -101,21 +101,21 @@ def _is_plain(part: str) -> bool:
 
 
 class Databases:
-    """The servers that a workspace has definitions of, or that are connected."""
+    """The servers that a workspace defines, and the connected databases."""
 
     def __init__(self, workspace: Workspace, live: Mapping[str, Server]) -> None:
-        """Put them together.
+        """Create the set of servers.
 
         Args:
-            workspace: Whose definitions are read.
-            live: Connected servers by name; each stands in for the definitions of that name.
+            workspace: The workspace with the definitions.
+            live: Connected databases by name; each replaces the definitions with the same name.
         """
         self._workspace = workspace
         self._live = live
 
     @cached_property
     def names(self) -> list[str]:
-        """The known servers, sorted."""
+        """Names of the known servers, sorted."""
         names = set(self._live)
         for folder in self._workspace.resources:
             try:
@@ -131,7 +131,7 @@ class Databases:
         return sorted(names)
 
     def server(self, name: str) -> Server | None:
-        """A server by its exact name; None where it is not known."""
+        """Return a server by its exact name; None if it is unknown."""
         if name in self._live:
             return self._live[name]
         if name not in self.names:
@@ -139,10 +139,10 @@ class Databases:
         return _Definitions(name, self._workspace)
 
     def column_table(self, source: str) -> DbTable | None:
-        """The table of a data source; None where nothing is known of its server.
+        """Return the table of a data source; None if nothing is known about its server.
 
         Raises:
-            ToolRefusedError: The server is not among the known ones, or it has no such table.
+            ToolRefusedError: The server is unknown, or does not have the table.
         """
         if not source.startswith("db:/") or not self.names:
             return None
@@ -160,7 +160,7 @@ class Databases:
         return table
 
     def source_of(self, table: str) -> str:
-        """The data source of a table that only one known server has; empty otherwise."""
+        """Return the data source of a table that only one known server has; otherwise empty."""
         if not _is_plain(table) or "/" in table:
             return ""
         folded = table.casefold()
@@ -170,7 +170,7 @@ class Databases:
         return sources[0] if len(sources) == 1 else ""
 
     def sources(self) -> list[str]:
-        """The data sources of the definitions, `db:/server/table`; nothing is read or connected."""
+        """Return the data sources of the definitions, `db:/server/table`, without reading them."""
         return [
             f"db:/{name}/{path.stem}"
             for name in self.names
@@ -181,7 +181,7 @@ class Databases:
 
 
 def table_not_found(server: Server, name: str) -> ToolRefusedError:
-    """What is said where a table is not there, with the one that was perhaps meant."""
+    """Create the error for a missing table, with the table that was perhaps meant."""
     folded = name.casefold()
     near = next(
         (candidate for candidate in server.table_names() if candidate.casefold() == folded), ""
@@ -193,7 +193,7 @@ def table_not_found(server: Server, name: str) -> ToolRefusedError:
 
 
 class _Definitions:
-    """A server as the files `.dbi` of a workspace describe it."""
+    """A server as defined by the `.dbi` files of a workspace."""
 
     def __init__(self, name: str, workspace: Workspace) -> None:
         self.name = name

@@ -1,1 +1,1 @@
-"""The files of a workspace: their notation, reading and writing, references, undo."""
+"""The files of a workspace: notation, reading and writing, references, undo."""

@@ -1,4 +1,4 @@
-"""Reads, replaces and locks files of a workspace: atomically, and never over a protection."""
+"""Reads, replaces and locks files of a workspace: atomically, and only if they are writable."""
 
 import contextlib
 import os
@@ -20,17 +20,17 @@ else:
 __all__ = ["content_of", "locked", "remove", "replace", "why_not_writable"]
 
 LOCK_WAIT_S = 10.0
-"""Seconds that a change waits for the one before it."""
+"""Seconds that a change waits for the previous one."""
 
 _STEP_S = 0.02
-"""Seconds between two tries to lock; chosen: not felt by people."""
+"""Seconds between two attempts to lock (chosen: not noticeable)."""
 
 
 def content_of(path: Path) -> bytes | None:
-    """The bytes of a file; None where there is none.
+    """Read a file; None if it does not exist.
 
     Raises:
-        ToolRefusedError: It cannot be read.
+        ToolRefusedError: The file cannot be read.
     """
     try:
         return path.read_bytes()
@@ -41,10 +41,10 @@ def content_of(path: Path) -> bytes | None:
 
 
 def why_not_writable(path: Path) -> str:
-    """Why a file must not be written or removed; empty where it may.
+    """Return why a file must not be written or deleted; empty if it may.
 
-    A file is replaced as a whole, which its folder allows even where the file itself is protected;
-    so both are asked.
+    Replacing a file only needs a writable folder, even if the file is protected; so both are
+    checked.
     """
     folder = path.parent
     while not folder.exists():
@@ -66,10 +66,10 @@ def why_not_writable(path: Path) -> str:
 
 
 def replace(path: Path, content: bytes) -> None:
-    """Give a file new content; whoever reads it sees the old or the new, never a part.
+    """Replace a file's content atomically: readers see the old or the new content, never a part.
 
     Raises:
-        OSError: It could not be written; it is as it was.
+        OSError: The file could not be written; it is unchanged.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
@@ -90,10 +90,10 @@ def replace(path: Path, content: bytes) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file; one that is gone already is fine.
+    """Delete a file, if it exists.
 
     Raises:
-        OSError: It is still there.
+        OSError: The file still exists.
     """
     path.unlink(missing_ok=True)
     _settle(path.parent)
@@ -101,10 +101,10 @@ def remove(path: Path) -> None:
 
 @contextmanager
 def locked(path: Path) -> Generator[None]:
-    """Be the only one, of all processes, that changes what the file stands for.
+    """Hold an exclusive lock, between processes, on what the lock file stands for.
 
     Raises:
-        ToolRefusedError: Another process has it, or it cannot be made.
+        ToolRefusedError: Another process holds the lock, or the lock file cannot be created.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -149,7 +149,7 @@ def _give_back(opened: IO[bytes]) -> None:
 
 
 def _settle(folder: Path) -> None:
-    """Let a rename survive a loss of power, where the system can promise that."""
+    """Make a rename survive a loss of power, if the system supports that."""
     if os.name == "nt":  # pragma: no cover
         return
     with contextlib.suppress(OSError):

@@ -4,12 +4,12 @@ r"""Parses and writes the notation of workspace files, byte-exact, in both diale
 |---|---|---|
 | around the whole | nothing | braces |
 | keys | bare | quoted |
-| between members | comma, line feed | comma, line feed, four blanks a level |
+| between members | comma, line feed | comma, line feed, four spaces per level |
 
-In both, a line break inside a text is a backslash and a real line feed, so that even a file with
-braces need not be valid JSON. Older files have a bare line feed or `\n`; all are read. What a file
-spells otherwise than the writer would is kept as it came: the order of its keys, a value that could
-have been left out, an escape that was not needed, the end of the file.
+In both, a line break inside a text is a backslash and a real line feed, so even a file with
+braces need not be valid JSON. Older files have a bare line feed or `\n`; all are read.
+Deviations from the style of the writer are preserved: the order of keys, values that could have
+been left out, unnecessary escapes, the end of the file.
 """
 
 import re
@@ -39,55 +39,55 @@ Dialect: TypeAlias = Literal["plain", "json"]
 """`plain`: until about Servoy 2025.3. `json`: since 2025.9."""
 
 LineBreak: TypeAlias = Literal["backslash", "escape", "bare"]
-r"""How a line break stands inside a text: backslash and line feed, `\n`, or the line feed alone."""
+r"""Line breaks inside a text: backslash and line feed, `\n`, or a bare line feed."""
 
 Value: TypeAlias = "Fields | Items | str | int | bool | None"
 
 DEEPEST: Final = 200
-"""Values may be nested this deeply; forms of people reach about 12."""
+"""Largest nesting depth of values; real forms reach about 12."""
 
 MOST_BYTES: Final = 64_000_000
-"""No workspace file is larger; the largest medias.obj seen has 60,000 bytes."""
+"""Bytes; no workspace file is larger. The largest medias.obj seen has 60,000 bytes."""
 
 
 class NotationError(ValueError):
-    """A text that is not in the notation; says the line and the reason."""
+    """A text is not in the notation; the message has the line and the reason."""
 
     def __init__(self, reason: str, *, line: int = 0) -> None:
         super().__init__(f"line {line}: {reason}" if line else reason)
         self.reason = reason
         self.line = line
-        """Counted from 1; 0 where the whole text is meant."""
+        """Line number, from 1; 0 for the whole text."""
 
 
 class VerbatimText(str):
-    """A text or a key that stood in its file in another spelling than the writer would choose."""
+    """A text or key whose spelling in the file differs from that of the writer."""
 
     __slots__ = ("raw",)
 
     raw: str
 
     def __new__(cls, value: str, raw: str) -> "VerbatimText":
-        """The text `value`, spelt `raw`."""
+        """Create the text `value`, spelt `raw`."""
         text = super().__new__(cls, value)
         text.raw = raw
         return text
 
 
 class BareWord(str):
-    """A value without quotes that is neither a plain number nor a word of the notation."""
+    """A value without quotes that is neither a plain number nor a keyword."""
 
     __slots__ = ()
 
 
 class Fields(dict[str, Value]):
-    """An object, its members in the order of the file."""
+    """An object, with its members in the order of the file."""
 
     inline: bool = False
-    """Whether it stands on one line; in the plain dialect the items of a relation do."""
+    """Whether it is on one line, as items of a relation are in the plain dialect."""
 
     gap: str | None = None
-    """What an empty one had between its braces."""
+    """White space between the braces of an empty object."""
 
 
 class Items(list[Value]):
@@ -99,40 +99,40 @@ class Items(list[Value]):
 
 @dataclass(frozen=True, kw_only=True)
 class FileStyle:
-    """How a file is spelt as a whole."""
+    """Spelling of a file as a whole."""
 
     dialect: Dialect
-    """Which of the two."""
+    """The dialect."""
 
     line_break: LineBreak = "backslash"
-    """For texts that are new; others keep their own."""
+    """Line breaks of new texts; others keep their own."""
 
     end_of_line: str = "\n"
-    """`\\r\\n` where every line of the file ends so."""
+    """Line ending; `\\r\\n` if every line of the file has it."""
 
     mark: bool = False
-    """Whether it begins with a byte order mark."""
+    """Whether it starts with a byte order mark."""
 
     lead: str = ""
     """White space before the first value."""
 
     tail: str = ""
-    """White space after the last value: a final line feed, in some files."""
+    """White space after the last value; in some files a final line feed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServoyFile:
-    """A file as it was read."""
+    """A parsed file."""
 
     root: Fields | Items
-    """What is in it."""
+    """Its content."""
 
     style: FileStyle
-    """How to write it again."""
+    """Its spelling, for writing it again."""
 
 
 def decode_file(content: bytes) -> ServoyFile:
-    """The document of a file's bytes.
+    """Parse the bytes of a file.
 
     Raises:
         NotationError: They are not in the notation.
@@ -148,10 +148,11 @@ def decode_file(content: bytes) -> ServoyFile:
 
 
 def parse_text(text: str) -> ServoyFile:
-    """The document of a text.
+    """Parse a text.
 
     Raises:
-        NotationError: It is not in the notation: cut off, with marks of a merge conflict, no text.
+        NotationError: It is not in the notation: cut off, with merge conflict markers, or not
+            text.
     """
     mark = text.startswith("\ufeff")
     text = text.removeprefix("\ufeff")
@@ -163,7 +164,7 @@ def parse_text(text: str) -> ServoyFile:
 
 
 def format_file(read: ServoyFile) -> str:
-    """The text of a document."""
+    """Return the text of a parsed file."""
     style = read.style
     root = read.root
     writer = _NotationWriter(style)
@@ -176,12 +177,12 @@ def format_file(read: ServoyFile) -> str:
 
 
 def encode_file(read: ServoyFile) -> bytes:
-    """The bytes of a document's file."""
+    """Return the bytes of a parsed file."""
     return format_file(read).encode("utf-8", "surrogatepass")
 
 
 def insert_member(fields: Fields, key: str, value: Value) -> None:
-    """Set a member where it stands, or insert it at its place in the order of the keys."""
+    """Replace a member, or insert it at its position in the order of the keys."""
     if key in fields:
         fields[key] = value
         return
@@ -206,7 +207,7 @@ _SPACE: Final = re.compile(r"[ \t\r\n]*")
 _TEXT: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|\'[^\'\\]*(?:\\.[^\'\\]*)*\'', re.DOTALL)
 _WORD: Final = re.compile(r"[^,:\[\]{}\s\"']+")
 _WORD_KEY: Final = re.compile(r"[^,:\[\]{}\s\"']+(?:[ \t]+[^,:\[\]{}\s\"']+)*(?=[ \t]*:)")
-"""A key without quotes; in forms of old solutions it may hold blanks."""
+"""A key without quotes; in forms of old solutions it may contain spaces."""
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|\r?\n|(.))|\r", re.DOTALL)
 _BARE_KEY: Final = re.compile(r"[^,:\[\]{}\s\"'\\/]+")
 _JSON_ARRAY: Final = re.compile(r"\[\s*\{\s*\"")
@@ -254,7 +255,7 @@ class _NotationParser:
         return ServoyFile(root=root, style=style)
 
     def _keep_spellings(self, style: FileStyle) -> None:
-        """Remember how a text was spelt, where the writer would spell it otherwise."""
+        """Preserve the spelling of texts that the writer would spell differently."""
         writer = _NotationWriter(style)
         for holder, key, value, raw in self._spelt:
             if writer.text(value) != raw:
@@ -320,7 +321,7 @@ class _NotationParser:
                 return items
 
     def _more(self, end: str) -> bool:
-        """Whether another member follows; else the end is the next character."""
+        """Whether another member follows; if not, the next character is `end`."""
         self._space()
         sign = self._peek()
         if sign == ",":

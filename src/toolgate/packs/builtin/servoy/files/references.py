@@ -13,41 +13,41 @@ _FILES: Final = frozenset(
     {".frm", ".js", ".val", ".rel", ".tbl", ".obj", ".mnu", ".less", ".css", ".html", ".ts"}
 )
 _MOST_BYTES: Final = 4_000_000
-"""Bytes of a script; chosen: larger ones are bundled libraries."""
+"""Bytes of a script (chosen: larger ones are bundled libraries)."""
 _MOST: Final = 200
-"""References; chosen: more than anybody reads."""
+"""References in a result (chosen: nobody reads more)."""
 _WIDEST: Final = 120
-"""Characters of a line that are shown; chosen: fits a terminal."""
+"""Characters of a line that are shown (chosen: fits a terminal)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reference:
-    """A line that names an object."""
+    """A line that uses an object."""
 
     path: str
-    """Its file, from the workspace on."""
+    """Its file, relative to the workspace."""
 
     line: int
-    """Counted from 1."""
+    """Line number, from 1."""
 
     text: str
-    """The line, cut where it is long."""
+    """The line, shortened if it is long."""
 
 
 def references_to(
     workspace: Workspace, kind: Kind, name: str, uuid: str, own_path: Path
 ) -> list[Reference]:
-    """The lines of all solutions that name an object.
+    """Return the lines of all solutions that use an object.
 
-    Relations are identifiers in scripts, so any occurrence as a whole word counts. Value lists are
-    named in quotes or by UUID alone; `status` as a word of a script is no value list.
+    Relations are identifiers in scripts, so any occurrence as a whole word counts. Value lists
+    are only named in quotes or by UUID; the word `status` in a script is not a value list.
 
     Args:
-        workspace: Where to look.
-        kind: What the object is.
-        name: Its name.
-        uuid: Its identity, for value lists; empty: references by name alone are wanted.
-        own_path: Its own file, which is left out.
+        workspace: The workspace to search.
+        kind: The kind of object.
+        name: Name of the object.
+        uuid: UUID of the object, for value lists; empty: only search for the name.
+        own_path: The object's own file, which is left out.
     """
     word = rf"(?<![\w$]){re.escape(name)}(?![\w$])"
     expression = word if kind == "relation" else rf"([\"']){re.escape(name)}\1"
@@ -71,7 +71,7 @@ def references_to(
 
 
 def format_references(references: list[Reference], name: str) -> str:
-    """The report of references; empty where there are none."""
+    """Format references as text; empty if there are none."""
     if not references:
         return ""
     count = "at least " if len(references) == _MOST else ""

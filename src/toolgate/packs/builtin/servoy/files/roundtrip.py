@@ -1,4 +1,4 @@
-"""Checks that every file of a folder is written again as it was read."""
+"""Checks that every file in a folder is written exactly as it was read."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,22 +11,22 @@ from toolgate.packs.builtin.servoy.files.workspace import walk
 __all__ = ["SUFFIXES", "RoundtripResult", "check_roundtrip"]
 
 SUFFIXES: Final = (".rel", ".val", ".dbi", ".obj", ".tbl")
-"""The files that are tried; forms are read and never written."""
+"""Files that are checked; forms are read but never written."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RoundtripResult:
-    """One file."""
+    """Result for one file."""
 
     path: Path
-    """Where it is."""
+    """Path of the file."""
 
     problem: str = ""
-    """Why it is not the same: it cannot be read, or is written otherwise; else empty."""
+    """Why it failed: it cannot be read, or is written differently; else empty."""
 
 
 def check_roundtrip(folder: Path) -> Iterable[RoundtripResult]:
-    """Parse and write each file of a folder in memory; nothing on disk changes."""
+    """Parse and write each file of a folder in memory; nothing on disk is changed."""
     paths = [folder] if folder.is_file() else walk(folder, frozenset(SUFFIXES))
     for path in paths:
         yield RoundtripResult(path=path, problem=_problem(path))

@@ -1,7 +1,7 @@
-"""Applies changes of a workspace atomically, and records them for undo.
+"""Applies changes to a workspace atomically, and records them for undo.
 
-They are remembered beside the state of the workspace's version control, in the folder `toolgate` of
-`.git`; for a workspace without one, in Toolgate's own data folder. Nothing is put among its files.
+The records are in the folder `toolgate` of `.git`; for a workspace without version control, in
+Toolgate's own data folder. Nothing is added to the workspace's files.
 """
 
 import base64
@@ -21,42 +21,42 @@ from toolgate.settings import data_dir
 __all__ = ["FileChange", "UndoLog", "UndoRecord", "state_folder"]
 
 MOST: Final = 20
-"""Changes that can be undone."""
+"""Number of changes that can be undone."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileChange:
-    """What happens to one file."""
+    """Change of one file."""
 
     path: Path
-    """Where it is."""
+    """Path of the file."""
 
     before: bytes | None
-    """Its content until now; None: there is no such file."""
+    """Previous content; None if the file did not exist."""
 
     after: bytes | None
-    """Its content from now on; None: it is removed."""
+    """New content; None if the file is deleted."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class UndoRecord:
-    """Changes that were made together."""
+    """Changes that are made together."""
 
     summary: str
-    """What was done, for people and models."""
+    """Description, for people and models."""
 
     at: str
-    """When, UTC, ISO 8601."""
+    """Time; UTC, ISO 8601."""
 
     changes: tuple[FileChange, ...]
-    """Of each file."""
+    """Changes of the files."""
 
     is_done: bool = True
-    """False while the files are being written: what a crash leaves behind is put right."""
+    """False while the files are being written, so that they can be repaired after a crash."""
 
 
 def state_folder(workspace: Path) -> Path:
-    """Where a workspace's changes are remembered."""
+    """Return the folder for the records of a workspace's changes."""
     for folder in (workspace, *workspace.parents):
         git = folder / ".git"
         if git.is_dir():
@@ -69,7 +69,7 @@ def state_folder(workspace: Path) -> Path:
 
 
 def _linked(pointer: Path) -> Path | None:
-    """The folder that a file `.git` of a work tree or submodule points to."""
+    """Return the folder that the file `.git` of a work tree or submodule points to."""
     try:
         text = pointer.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
@@ -80,10 +80,10 @@ def _linked(pointer: Path) -> Path | None:
 
 
 class UndoLog:
-    """The changes of one workspace."""
+    """The recorded changes of a workspace."""
 
     def __init__(self, workspace: Path) -> None:
-        """Name the workspace; nothing is read or written yet."""
+        """Create the log; nothing is read or written yet."""
         self._workspace = workspace.resolve()
         folder = state_folder(self._workspace)
         mark = hashlib.sha256(str(self._workspace).encode()).hexdigest()[:8]
@@ -92,10 +92,10 @@ class UndoLog:
 
     @contextmanager
     def locked(self) -> Generator[None]:
-        """Keep everybody else from changing the workspace.
+        """Lock the workspace against other writers.
 
         Raises:
-            ToolRefusedError: Somebody else does, or nothing can be remembered here.
+            ToolRefusedError: Another process holds the lock, or no records can be written.
         """
         if reason := disk.why_not_writable(self._lock):
             raise ToolRefusedError(f"{reason}. Nothing was changed.")
@@ -104,10 +104,10 @@ class UndoLog:
             yield
 
     def records(self) -> list[UndoRecord]:
-        """What was done, latest last.
+        """Return the recorded changes, most recent last.
 
         Raises:
-            ToolRefusedError: The file of the changes is damaged.
+            ToolRefusedError: The file of the records is damaged.
         """
         content = disk.content_of(self._file)
         if content is None:
@@ -122,11 +122,11 @@ class UndoLog:
             ) from error
 
     def apply(self, summary: str, changes: Sequence[FileChange]) -> None:
-        """Make changes, all of them or none. The journal is held.
+        """Make changes, all or none. The lock must be held.
 
         Raises:
-            ToolRefusedError: A file is not what it was, is protected, or cannot be written; every
-                file is as it was.
+            ToolRefusedError: A file has changed in the meantime, is protected, or cannot be
+                written; all files are unchanged.
         """
         self._check(changes)
         records = self.records()
@@ -146,10 +146,10 @@ class UndoLog:
         self._save([*records, replace(record, is_done=True)])
 
     def undo(self, count: int) -> list[UndoRecord]:
-        """Take back the latest changes, as many as asked for or there are. The journal is held.
+        """Undo up to `count` of the most recent changes. The lock must be held.
 
         Raises:
-            ToolRefusedError: A file was changed since; nothing of that change was taken back.
+            ToolRefusedError: A file has been changed since; nothing of that change was undone.
         """
         undone: list[UndoRecord] = []
         while len(undone) < count and (records := self.records()):
@@ -196,7 +196,7 @@ class UndoLog:
                 )
 
     def _put_right(self) -> None:
-        """Take back what a crash left half done."""
+        """Undo a change that a crash left incomplete."""
         records = self.records()
         if not records or records[-1].is_done:
             return

@@ -46,15 +46,15 @@ SOLUTION: Final = 43
 """The typeid of a solution."""
 
 _MODULE_TYPES: Final = frozenset({2, 16, 32, 64, 128, 512, 2048})
-"""solutionType of what is not started by itself: modules, login, hooks."""
+"""solutionType of solutions that are not started on their own: modules, login, hooks."""
 
 _SMALL: Final = 65_536
-"""Objects of more bytes are parsed anew each time."""
+"""Bytes; larger objects are not cached."""
 
 _DEEPEST: Final = 5
-"""Levels of folders; chosen."""
+"""Levels of folders that are searched (chosen)."""
 _MOST_FOLDERS: Final = 5_000
-"""Folders; chosen: bounds time where the workspace is a home folder."""
+"""Folders that are searched (chosen: bounds time if the workspace is a home folder)."""
 _NO_SOLUTIONS: Final = frozenset(
     {"node_modules", "medias", "forms", "relations", "valuelists", "datasources", "__pycache__"}
 )
@@ -62,13 +62,13 @@ _NO_SOLUTIONS: Final = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class StoredObject:
-    """An object of a solution, in the file that holds it."""
+    """An object of a solution, with its file."""
 
     kind: Kind
-    """What it is."""
+    """Kind of object."""
 
     name: str
-    """Its own name; where the file cannot be read, that of the file."""
+    """Its name; that of the file if it cannot be read."""
 
     path: Path
     """Its file."""
@@ -77,17 +77,17 @@ class StoredObject:
     """Name of the solution or module that it belongs to."""
 
     content: bytes
-    """The file as it was read."""
+    """The bytes of the file."""
 
     file: ServoyFile | None = None
-    """What the file says; None where it cannot be read."""
+    """The parsed file; None if it cannot be read."""
 
     problem: str = ""
     """Why it cannot be read: file, line and reason; else empty."""
 
     @property
     def fields(self) -> Fields:
-        """Its properties, to read; see `own`.
+        """Its properties, read-only; see `editable`.
 
         Raises:
             ToolRefusedError: The file cannot be read.
@@ -97,7 +97,7 @@ class StoredObject:
         return self.file.root
 
     def editable(self) -> "StoredObject":
-        """The same with properties that may be changed; those of `fields` belong to everybody.
+        """Return a copy whose properties may be changed; those of `fields` are shared.
 
         Raises:
             ToolRefusedError: The file cannot be read.
@@ -107,41 +107,41 @@ class StoredObject:
 
     @property
     def uuid(self) -> str:
-        """Its identity, as it is written; empty where there is none."""
+        """Its UUID as written; empty if there is none."""
         return text_of(self.fields, "uuid")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Solution:
-    """A solution, or a module of one."""
+    """A solution or module."""
 
     name: str
-    """As `rootmetadata.obj` says, else the name of its folder."""
+    """Name from `rootmetadata.obj`, or else of its folder."""
 
     folder: Path
-    """Where it is."""
+    """Folder of the solution."""
 
     style: FileStyle
-    """How new files of it are written."""
+    """Spelling of its new files."""
 
     solution_type: int = 1
     """1 solution, 2 module, and others."""
 
     modules: tuple[str, ...] = ()
-    """Names of its modules, as they are written."""
+    """Names of its modules, as written."""
 
     main_form: str = ""
-    """UUID of its first form; empty where there is none."""
+    """UUID of its first form; empty if there is none."""
 
     problem: str = ""
     """Why its settings cannot be read; else empty."""
 
     def folder_of(self, kind: Kind) -> Path:
-        """Where it keeps objects of a kind."""
+        """Return its folder for a kind of object."""
         return self.folder / KINDS[kind][0]
 
     def file_of(self, kind: Kind, name: str) -> Path:
-        """Where it keeps an object of this name."""
+        """Return its file for an object with a name."""
         return self.folder_of(kind) / f"{name}{KINDS[kind][1]}"
 
 
@@ -149,14 +149,14 @@ class Solution:
 class Workspace:
     """A folder with solutions.
 
-    What is read is kept: make a new one for each request.
+    Everything that is read is cached: create a new workspace for each request.
     """
 
     folder: Path
-    """The folder, without links."""
+    """The folder, with links resolved."""
 
     solution_name: str = ""
-    """Name of the solution to work on; empty: the only one that is no module."""
+    """Name of the solution to work on; empty: the only one that is not a module."""
 
     _read: dict[tuple[str, Kind], tuple[StoredObject, ...]] = field(
         default_factory=dict[tuple[str, Kind], tuple[StoredObject, ...]]
@@ -164,10 +164,10 @@ class Workspace:
 
     @classmethod
     def open(cls, path: Path, solution: str = "") -> "Workspace":
-        """The workspace at a path: its folder, or that of a solution in it.
+        """Open the workspace at a path: its folder, or that of a solution in it.
 
         Raises:
-            ToolRefusedError: There is no such folder.
+            ToolRefusedError: The folder does not exist.
         """
         if not path.is_dir():
             raise ToolRefusedError(
@@ -181,7 +181,7 @@ class Workspace:
 
     @cached_property
     def journal(self) -> UndoLog:
-        """How its files are changed."""
+        """The log with which its files are changed."""
         return UndoLog(self.folder)
 
     @cached_property
@@ -189,7 +189,7 @@ class Workspace:
         """All solutions and modules in the folder, by name.
 
         Raises:
-            ToolRefusedError: Two have the same name, or what makes one a solution cannot be read.
+            ToolRefusedError: Two have the same name.
         """
         by_name: dict[str, Solution] = {}
         for folder in _solution_folders(self.folder):
@@ -248,7 +248,7 @@ class Workspace:
 
     @cached_property
     def modules(self) -> tuple[Solution, ...]:
-        """The modules of the active solution and theirs, in the order they are named."""
+        """The modules of the active solution and their modules, in the order of their lists."""
         by_name: dict[str, Solution] = {}
         waiting = list(self.active.modules)
         while waiting:
@@ -261,7 +261,7 @@ class Workspace:
 
     @cached_property
     def missing_modules(self) -> tuple[str, ...]:
-        """Modules that are named and not in the workspace."""
+        """Listed modules that are not in the workspace."""
         named = [name for solution in (self.active, *self.modules) for name in solution.modules]
         return tuple(dict.fromkeys(name for name in named if name not in self.solutions))
 
@@ -271,7 +271,7 @@ class Workspace:
         return (self.active, *self.modules)
 
     def objects(self, kind: Kind, solution: Solution) -> tuple[StoredObject, ...]:
-        """The objects of a kind in one solution, by name; those that cannot be read too."""
+        """Return the objects of a kind in a solution, by name, including unreadable ones."""
         key = (solution.name, kind)
         if key not in self._read:
             suffix = KINDS[kind][1]
@@ -289,25 +289,25 @@ class Workspace:
         return self._read[key]
 
     def objects_in_scope(self, kind: Kind) -> list[StoredObject]:
-        """The objects of a kind in the active solution and its modules, in that order."""
+        """Return the objects of a kind in the active solution and its modules, in that order."""
         return [stored for solution in self.scope for stored in self.objects(kind, solution)]
 
     def find_objects(self, kind: Kind, name: str) -> list[StoredObject]:
-        """All objects of exactly this name; the active solution's first."""
+        """Return all objects with exactly this name; those of the active solution first."""
         return [stored for stored in self.objects_in_scope(kind) if stored.name == name]
 
     def find_ignoring_case(self, kind: Kind, name: str) -> StoredObject | None:
-        """An object whose name differs in case alone, or None."""
+        """Return an object whose name only differs in case; None if there is none."""
         folded = name.casefold()
         return next((e for e in self.objects_in_scope(kind) if e.name.casefold() == folded), None)
 
     def files(self, suffixes: frozenset[str]) -> Iterator[Path]:
-        """The files of all solutions whose names end so, sorted."""
+        """Yield the files of all solutions with these suffixes, sorted."""
         for solution in sorted(self.solutions.values(), key=lambda entry: entry.name):
             yield from walk(solution.folder, suffixes)
 
     def display_path(self, path: Path) -> str:
-        """A path as people read it: from the workspace on."""
+        """Return a path for display, relative to the workspace."""
         try:
             return path.relative_to(self.folder).as_posix()
         except ValueError:
@@ -315,7 +315,7 @@ class Workspace:
 
     @cached_property
     def resources(self) -> tuple[Path, ...]:
-        """Folders that hold definitions of tables, `datasources` of resource projects."""
+        """Folders with definitions of tables: `datasources` of resource projects."""
         folders = [self.folder, *_folders(self.folder, _DEEPEST)]
         datasources = [
             folder / "datasources"
@@ -326,22 +326,22 @@ class Workspace:
 
 
 def text_of(fields: Fields, key: str) -> str:
-    """A text property; empty where there is none."""
+    """Return a text property; empty if it is missing."""
     value = fields.get(key)
     return str(value) if isinstance(value, str) else ""
 
 
 def number_of(fields: Fields, key: str, default: int = 0) -> int:
-    """A whole number; the default where there is none."""
+    """Return an integer property; the default if it is missing."""
     value = fields.get(key)
     return value if type(value) is int else default
 
 
 def read_file(path: Path) -> tuple[bytes, ServoyFile]:
-    """The bytes of a file and what they say.
+    """Read and parse a file.
 
     Raises:
-        ToolRefusedError: It cannot be read; the message names file, line and reason.
+        ToolRefusedError: It cannot be read; the message has file, line and reason.
     """
     content = disk.content_of(path)
     if content is None:
@@ -353,7 +353,7 @@ def read_file(path: Path) -> tuple[bytes, ServoyFile]:
 
 
 def walk(folder: Path, suffixes: frozenset[str]) -> Iterator[Path]:
-    """The files below a folder whose names end so, sorted; hidden folders are left out."""
+    """Yield the files below a folder with these suffixes, sorted, without hidden folders."""
     for directory, below, names in os.walk(folder):
         below[:] = sorted(name for name in below if name[0] != "." and name != "node_modules")
         for name in sorted(names):
@@ -368,7 +368,7 @@ def _damaged(path: Path, error: NotationError) -> str:
 
 @lru_cache(maxsize=8_192)
 def _decode_cached(content: bytes) -> ServoyFile:
-    """What the bytes of an object say, remembered: most of a workspace stays as it is."""
+    """Parse an object with a cache, since most of a workspace rarely changes."""
     return decode_file(content)
 
 
@@ -408,7 +408,7 @@ def _stored(kind: Kind, path: Path, solution: str) -> StoredObject:
 
 
 def _misfit(kind: Kind, path: Path, read: ServoyFile) -> str:
-    """Why a file that is in the notation is no object of its kind; empty where it is."""
+    """Return why a valid file is not an object of its kind; empty if it is."""
     typeid = KINDS[kind][2]
     if not isinstance(read.root, Fields):
         return f"{path}: the file cannot be read: it holds a list and no {kind}."
@@ -421,7 +421,7 @@ def _misfit(kind: Kind, path: Path, read: ServoyFile) -> str:
 
 
 def _folders(folder: Path, deepest: int) -> Iterable[Path]:
-    """Folders below, breadth first, without those that hold parts of a solution."""
+    """Yield subfolders, breadth first, without those that hold parts of a solution."""
     return islice(_breadth_first(folder, deepest), _MOST_FOLDERS)
 
 
@@ -459,7 +459,7 @@ def _name_in(folder: Path) -> str:
 
 
 def _solution(folder: Path) -> Solution:
-    """A solution from its folder; damage of its files is told by whoever needs them."""
+    """Read a solution from its folder; damaged files are reported on use."""
     dialect: Dialect = "plain"
     try:
         _, read = read_file(folder / "rootmetadata.obj")

@@ -1,1 +1,1 @@
-"""What solutions are made of: relations, value lists and forms."""
+"""The objects of solutions: relations, value lists and forms."""

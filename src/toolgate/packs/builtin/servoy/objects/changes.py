@@ -46,32 +46,32 @@ __all__ = [
 ]
 
 ENCAPSULATIONS: Final[dict[str, Value]] = {"public": 0, "hide": 1, "module": 2}
-"""Who sees an object: everybody, no script of others, its module alone."""
+"""Who sees an object: everyone, no scripts of others, only its module."""
 
 
 def new_uuid() -> str:
-    """An identity for a new object, as Servoy writes it."""
+    """Create a UUID for a new object, as Servoy writes it."""
     return str(uuids.uuid4()).upper()
 
 
 def capital(kind: Kind) -> str:
-    """The kind as a sentence begins with it: `Value list`."""
+    """Return the kind with a capital letter: `Value list`."""
     return kind[0].upper() + kind[1:]
 
 
 def refuse_name(
     call: ServoyCall, kind: Kind, name: str, *, but: StoredObject | None = None
 ) -> None:
-    """Refuse a name that no object can have, or that another one has.
+    """Refuse a name that is invalid or taken.
 
     Args:
-        call: Where to look.
-        kind: What is to be called so.
+        call: The context to search.
+        kind: The kind of object.
         name: The name.
-        but: The object that is renamed; it may keep its name in another case.
+        but: The object that is renamed; its own name in another case is allowed.
 
     Raises:
-        ToolRefusedError: With the reason.
+        ToolRefusedError: The name is invalid or taken.
     """
     if reason := check_name(kind, name):
         raise ToolRefusedError(
@@ -94,13 +94,13 @@ def refuse_name(
 
 
 def object_outside_target(call: ServoyCall, objects: Sequence[StoredObject]) -> StoredObject | None:
-    """The object if it is not in the solution that is changed; None if one of them is."""
+    """Return the object if it is outside the solution to change; None if one of them is in it."""
     target = call.target.name
     return None if any(stored.solution == target for stored in objects) else objects[0]
 
 
 def approval_question(call: ServoyCall, verb: str, kind: Kind, stored: StoredObject) -> str:
-    """The question before something outside the present context is changed."""
+    """Return the question to ask before changing something outside the current context."""
     context = call.context_of(stored.solution)
     return (
         f"To {verb} this {kind}, I need to switch to {stored.solution}. Do you want to proceed? "
@@ -109,7 +109,7 @@ def approval_question(call: ServoyCall, verb: str, kind: Kind, stored: StoredObj
 
 
 def create_object(call: ServoyCall, kind: Kind, fields: Fields) -> Path:
-    """Write a new object into the solution that is changed.
+    """Write a new object into the solution to change.
 
     Raises:
         ToolRefusedError: Nothing was written.
@@ -124,7 +124,7 @@ def create_object(call: ServoyCall, kind: Kind, fields: Fields) -> Path:
 
 
 def save_object(call: ServoyCall, stored: StoredObject, summary: str) -> None:
-    """Write an object whose properties were changed.
+    """Write an object with changed properties.
 
     Raises:
         ToolRefusedError: Nothing was written.
@@ -137,10 +137,10 @@ def save_object(call: ServoyCall, stored: StoredObject, summary: str) -> None:
 
 
 def delete_objects(call: ServoyCall, kind: Kind, doomed: Sequence[StoredObject]) -> None:
-    """Remove the files of objects, all or none.
+    """Delete the files of objects, all or none.
 
     Raises:
-        ToolRefusedError: Nothing was removed.
+        ToolRefusedError: Nothing was deleted.
     """
     names = ", ".join(stored.name for stored in doomed)
     changes = [FileChange(path=stored.path, before=stored.content, after=None) for stored in doomed]
@@ -149,7 +149,7 @@ def delete_objects(call: ServoyCall, kind: Kind, doomed: Sequence[StoredObject])
 
 @dataclass(frozen=True, kw_only=True)
 class RenameResult:
-    """What a renaming has done."""
+    """Result of renaming an object."""
 
     path: Path
     """The new file."""
@@ -159,10 +159,10 @@ class RenameResult:
 
 
 def rename_object(call: ServoyCall, kind: Kind, old: str, new: str) -> RenameResult | str:
-    """Rename an object and its file together; or what to ask first, where it is elsewhere.
+    """Rename an object and its file; or return the question to ask if it is in another solution.
 
     Raises:
-        ToolRefusedError: There is no such object, or the new name is not allowed.
+        ToolRefusedError: The object does not exist, or the new name is not allowed.
     """
     objects = call.workspace.find_objects(kind, old)
     if not objects:
@@ -185,23 +185,23 @@ def rename_object(call: ServoyCall, kind: Kind, old: str, new: str) -> RenameRes
     assert stored.file is not None
     gone = FileChange(path=stored.path, before=stored.content, after=None)
     here = FileChange(path=path, before=None, after=encode_file(stored.file))
-    # On a file system without case the new file would be the old one.
+    # On a case-insensitive file system the new file would be the old one.
     changes = [gone, here] if path.name.casefold() == stored.path.name.casefold() else [here, gone]
     call.workspace.journal.apply(f"{capital(kind)} '{old}' renamed to '{new}'", changes)
     return RenameResult(path=path, references=references_to(call.workspace, kind, old, "", path))
 
 
 def name_suggestion(call: ServoyCall, kind: Kind, name: str) -> str:
-    """A question for what was perhaps meant; empty where nothing is near."""
+    """Return a question with the name that was perhaps meant; empty if no name is similar."""
     near = call.workspace.find_ignoring_case(kind, name)
     return f"Did you mean '{near.name}'? Names differ by case." if near else ""
 
 
 def objects_in_scope(call: ServoyCall, kind: Kind, scope: str) -> list[StoredObject]:
-    """The objects of a scope: `current` or `all`.
+    """Return the objects of a scope: `current` or `all`.
 
     Raises:
-        ToolRefusedError: It is another word.
+        ToolRefusedError: The scope is unknown.
     """
     match scope.strip() or "all":
         case "current":
@@ -215,19 +215,19 @@ def objects_in_scope(call: ServoyCall, kind: Kind, scope: str) -> list[StoredObj
 
 
 def unreadable_files(objects: Sequence[StoredObject]) -> str:
-    """What cannot be read of objects; empty where all can."""
+    """Return a list of the unreadable files of objects; empty if there are none."""
     lines = [f"- {stored.problem}" for stored in objects if stored.problem]
     return "\n".join(["These files cannot be read and are left out:", *lines]) if lines else ""
 
 
 def describe_object(call: ServoyCall, stored: StoredObject) -> str:
-    """An object and its path, as text: the file itself is the shortest true description."""
+    """Return an object's path and file as text, the shortest accurate description."""
     text = stored.content.decode("utf-8", "replace").lstrip("\ufeff").replace("\r\n", "\n")
     return f"{stored.path} ({call.label_of(stored.solution)})\n{text}"
 
 
 def object_json(stored: StoredObject) -> dict[str, Any]:
-    """An object and its path, for programs."""
+    """Return an object and its path as JSON."""
     return {
         "name": stored.name,
         "solution": stored.solution,
@@ -237,7 +237,7 @@ def object_json(stored: StoredObject) -> dict[str, Any]:
 
 
 def set_property(fields: Fields, key: str, value: Value, default: Value) -> None:
-    """Give a property a value; one that is the default is left out, one that is there stays."""
+    """Set a property. A changed value is deleted if it is the default; an equal one is kept."""
     if fields.get(key, default) == value:
         return
     if value == default:
@@ -247,10 +247,10 @@ def set_property(fields: Fields, key: str, value: Value, default: Value) -> None
 
 
 def boolean_property(name: str, value: object) -> bool:
-    """A property that is yes or no.
+    """Parse a boolean property.
 
     Raises:
-        ToolRefusedError: It is neither.
+        ToolRefusedError: The value is not a boolean.
     """
     if isinstance(value, bool):
         return value
@@ -260,10 +260,10 @@ def boolean_property(name: str, value: object) -> bool:
 
 
 def text_property(name: str, value: object) -> str:
-    """A property that is a text; null and blanks are none.
+    """Parse a text property; null and blanks count as empty.
 
     Raises:
-        ToolRefusedError: It is something else.
+        ToolRefusedError: The value is not a text.
     """
     if value is None:
         return ""
@@ -273,10 +273,10 @@ def text_property(name: str, value: object) -> str:
 
 
 def choice_property(name: str, value: object, allowed: Mapping[str, Value]) -> Value:
-    """A property that is one of some words.
+    """Parse a property with a fixed set of values.
 
     Raises:
-        ToolRefusedError: It is none of them.
+        ToolRefusedError: The value is not one of them.
     """
     key = value.strip().lower() if isinstance(value, str) else ""
     if key not in allowed:
@@ -287,10 +287,10 @@ def choice_property(name: str, value: object, allowed: Mapping[str, Value]) -> V
 
 
 def check_properties(properties: Mapping[str, Any], allowed: Sequence[str]) -> None:
-    """Refuse properties that there are not.
+    """Refuse unknown properties.
 
     Raises:
-        ToolRefusedError: One is unknown.
+        ToolRefusedError: A property is unknown.
     """
     for name in properties:
         if name not in allowed:

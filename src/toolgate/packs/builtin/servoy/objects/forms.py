@@ -21,38 +21,38 @@ __all__ = ["Element", "ElementKind", "StyleRule", "elements_of", "styles_of", "s
 ElementKind: TypeAlias = Literal["button", "label"]
 
 _LABEL: Final = 7
-"""typeid of what shows a text: a label, or a button where something happens on a click."""
+"""typeid of a label, or of a button if it has an action on click."""
 
 _COMPONENT: Final = 47
-"""Type of a web component in Servoy's files."""
+"""typeid of a web component in Servoy's files."""
 _MOST_STYLE_BYTES: Final = 4_000_000
-"""Bytes of a style sheet; chosen: larger ones are generated."""
+"""Bytes of a style sheet (chosen: larger ones are generated)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Element:
-    """Something on a form."""
+    """An element of a form."""
 
     kind: ElementKind
-    """What it is."""
+    """Kind of element."""
 
     name: str
-    """Its name; empty where it has none."""
+    """Its name; empty if it has none."""
 
     text: str
-    """What it shows."""
+    """The text that it shows."""
 
     fields: Fields
-    """All of its properties."""
+    """All its properties."""
 
     @property
     def uuid(self) -> str:
-        """Its identity."""
+        """Its UUID."""
         return text_of(self.fields, "uuid")
 
     @property
     def described(self) -> dict[str, Any]:
-        """It as plain JSON."""
+        """The element as plain JSON."""
         return {
             "name": self.name,
             "uuid": self.uuid,
@@ -62,7 +62,7 @@ class Element:
 
 
 def elements_of(form: Fields, kind: ElementKind) -> list[Element]:
-    """The buttons or labels of a form, those in containers too, in the order of the file."""
+    """Return the buttons or labels of a form, including those in containers, in file order."""
     return [
         element
         for element in (_element(part) for part in _parts(form))
@@ -104,7 +104,7 @@ def _element(fields: Fields) -> Element | None:
 
 
 def summary_of(workspace: Workspace, form: StoredObject) -> dict[str, Any]:
-    """What matters of a form: size, table, parent, whether it is the first; and all the rest."""
+    """Return the main facts of a form, such as size, table and parent, and all properties."""
     fields = form.fields
     width, _, height = text_of(fields, "size").partition(",")
     parent = text_of(fields, "extendsID")
@@ -132,19 +132,19 @@ class StyleRule:
     """A rule of a style sheet."""
 
     classes: tuple[str, ...]
-    """The classes that its selector names."""
+    """Classes in its selector."""
 
     selector: str
-    """As it is written."""
+    """Its selector, as written."""
 
     body: str
-    """What stands between its braces."""
+    """The text between its braces."""
 
     path: str
-    """Its file, from the workspace on."""
+    """Its file, relative to the workspace."""
 
     line: int
-    """Where it begins, counted from 1."""
+    """Line number of its start, from 1."""
 
 
 _COMMENT: Final = re.compile(r"/\*.*?\*/|(?<![:\"'(])//[^\n]*", re.DOTALL)
@@ -152,7 +152,7 @@ _CLASS: Final = re.compile(r"\.(-?[A-Za-z_][\w-]*)")
 
 
 def styles_of(workspace: Workspace, solution: Solution) -> list[StyleRule]:
-    """The rules of a solution's style sheets, nested ones too."""
+    """Return the rules of a solution's style sheets, including nested ones."""
     rules: list[StyleRule] = []
     for path in walk(solution.folder / "medias", frozenset({".less", ".css"})):
         try:
@@ -167,7 +167,7 @@ def styles_of(workspace: Workspace, solution: Solution) -> list[StyleRule]:
 
 
 def _rules(text: str, path: str) -> Iterator[StyleRule]:
-    """Each selector with its block; an unclosed block ends with the file."""
+    """Yield each selector with its block; an unclosed block ends with the file."""
     opened: list[tuple[str, int, int]] = []
     start = 0
     for match in re.finditer(r"[{};]", text):

@@ -6,7 +6,7 @@ from typing import Final
 __all__ = ["check_name"]
 
 _LONGEST: Final = 200
-"""Characters of a name; with its extension it has to be a file's name."""
+"""Characters of a name, which must be valid as a file name with its extension."""
 
 _IDENTIFIER: Final = re.compile(r"[^\W\d][\w$]*|\$[\w$]*")
 _LOOSE: Final = re.compile(r"[\w$](?:[\w$.-]*[\w$])?")
@@ -15,7 +15,7 @@ _DEVICES: Final = frozenset(
     ["con", "prn", "aux", "nul", "clock$"]
     + [f"{port}{number}" for port in ("com", "lpt") for number in range(10)]
 )
-"""Names that Windows keeps for devices, with any extension."""
+"""Device names that Windows reserves, with any extension."""
 
 _WORDS: Final = frozenset(
     [
@@ -142,15 +142,15 @@ _WORDS: Final = frozenset(
         "utils",
     ]
 )
-"""Words of JavaScript, Java and Servoy's scripting that no object may be called, in lower case."""
+"""Reserved words of JavaScript, Java and Servoy's scripting, in lower case."""
 
 
 def check_name(kind: str, name: str) -> str:
-    """Why an object cannot be called so; empty where it can.
+    """Return why a name is invalid; empty if it is valid.
 
     Args:
         kind: `relation` or `value list`; relations are identifiers in scripts.
-        name: The name that is wanted.
+        name: The requested name.
     """
     if not name.strip():
         return "it is empty"

@@ -41,9 +41,9 @@ __all__ = [
 ]
 
 RELATION: Final = 22
-"""Type of a relation in Servoy's files."""
+"""typeid of a relation in Servoy's files."""
 ITEM: Final = 23
-"""Type of a key pair of a relation in Servoy's files."""
+"""typeid of a key pair of a relation in Servoy's files."""
 
 PROPERTIES: Final = (
     "joinType",
@@ -55,7 +55,7 @@ PROPERTIES: Final = (
     "deprecated",
     "comment",
 )
-"""What `properties` may set."""
+"""Names that `properties` may set."""
 
 _JOINS: Final[dict[str, Value]] = {"inner": 0, "left outer": 1}
 _FLAGS: Final[dict[str, bool]] = {
@@ -63,12 +63,12 @@ _FLAGS: Final[dict[str, bool]] = {
     "allowParentDeleteWhenHavingRelatedRecords": True,
     "deleteRelatedRecords": False,
 }
-"""Defaults of what is yes or no."""
+"""Defaults of boolean properties."""
 
 _OPERATORS: Final = ("=", ">", "<", ">=", "<=", "!=", "in", "like", "not in", "not like")
 _MODIFIERS: Final = ((0x100, "^||"), (0x200, "#"), (0x1000, "^!"))
 _NO_CASE: Final = frozenset({"=", "!=", "like", "not like"})
-"""Operators that may ignore the case of letters."""
+"""Operators that can ignore case."""
 _FOR_RELATIONS: Final = tuple(name for name in _OPERATORS if name != "not in")
 _SIDES: Final = ("primaryColumn", "foreignColumn")
 _SCOPE_VARIABLE: Final = re.compile(r"(?:globals|scopes\.[\w$]+)\.[\w$]+")
@@ -76,22 +76,22 @@ _SCOPE_VARIABLE: Final = re.compile(r"(?:globals|scopes\.[\w$]+)\.[\w$]+")
 
 @dataclass(frozen=True, kw_only=True)
 class RelationEnds:
-    """What a new relation connects."""
+    """The tables and columns that a new relation connects."""
 
     primary: str
-    """`db:/server/table`."""
+    """Primary data source, `db:/server/table`."""
 
     foreign: str
-    """The same of the other side."""
+    """Foreign data source."""
 
     primary_column: str = ""
-    """What is compared; empty: no pair of keys is made."""
+    """Primary column; empty: no key pair is created."""
 
     foreign_column: str = ""
-    """With what it is compared."""
+    """Foreign column."""
 
     operator: int = 0
-    """As files have it; 0 is `=`."""
+    """Operator as in files; 0 is `=`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,40 +99,40 @@ class KeyPair:
     """Two columns that are compared."""
 
     primary: str
-    """Column of the primary table, or what stands for one."""
+    """Column of the primary table, or an expression instead of one."""
 
     foreign: str
     """Column of the foreign table."""
 
     operator: str = "="
-    """As people write it: `>=`, `#=`."""
+    """Operator as people write it: `>=`, `#=`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RelationChange:
-    """What of a relation is to be another; empty and None: it stays."""
+    """Changes of a relation; empty and None: unchanged."""
 
     primary: str = ""
-    """Its primary data source."""
+    """New primary data source."""
 
     foreign: str = ""
-    """Its foreign data source."""
+    """New foreign data source."""
 
     keys: Sequence[KeyPair] | None = None
-    """All pairs of keys that it has from now on."""
+    """All new key pairs."""
 
     pair: KeyPair | None = None
-    """The one pair that it has from now on; refused where it has several."""
+    """The only new key pair; refused if the relation has several."""
 
     properties: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Properties to set."""
 
 
 def read_keys(raw: Sequence[Mapping[str, Any]]) -> list[KeyPair]:
-    """The pairs of keys of an argument.
+    """Parse the key pairs in an argument.
 
     Raises:
-        ToolRefusedError: One is incomplete, or has a member that there is not.
+        ToolRefusedError: A pair is incomplete, or has an unknown member.
     """
     pairs: list[KeyPair] = []
     for entry in raw:
@@ -150,10 +150,10 @@ def read_keys(raw: Sequence[Mapping[str, Any]]) -> list[KeyPair]:
 
 
 def _operator_number(text: str) -> int:
-    """An operator as files have it.
+    """Convert an operator to its number in files.
 
     Raises:
-        ToolRefusedError: There is no such operator for relations.
+        ToolRefusedError: Relations do not have this operator.
     """
     bits, rest = 0, text
     for bit, mark in (*_MODIFIERS[:1], *_MODIFIERS[2:], _MODIFIERS[1]):
@@ -188,8 +188,8 @@ def create_relation(
     """Write a new relation. Needs an exclusive call.
 
     Raises:
-        ToolRefusedError: The name cannot be had, or a table or column is not there or has another
-            type; nothing was written.
+        ToolRefusedError: The name is not allowed, or a table or column does not exist or has
+            another type; nothing was written.
     """
     refuse_name(call, "relation", name)
     check_properties(properties, PROPERTIES)
@@ -280,10 +280,10 @@ def _is_computed(call: ServoyCall, ends: RelationEnds) -> bool:
 def set_properties(
     fields: Fields, properties: Mapping[str, Any], foreign: DbTable | None = None
 ) -> list[str]:
-    """Set what is given and leave the rest; gives the names of what changed.
+    """Set the given properties and keep the others. Returns the names of the changed ones.
 
     Raises:
-        ToolRefusedError: A property is unknown or has a value that it cannot have.
+        ToolRefusedError: A property is unknown or has an invalid value.
     """
     check_properties(properties, PROPERTIES)
     before = dict(fields)
@@ -303,10 +303,10 @@ def set_properties(
 
 
 def _sort(text: str, foreign: DbTable | None) -> str:
-    """An initial sort, checked against the table that is sorted.
+    """Check an initial sort against the sorted table, and return it.
 
     Raises:
-        ToolRefusedError: It is no list of columns, or one is not in the table.
+        ToolRefusedError: It is not a list of columns, or a column is not in the table.
     """
     for part in text.split(",") if text else ():
         name, _, order = part.strip().partition(" ")
@@ -315,19 +315,19 @@ def _sort(text: str, foreign: DbTable | None) -> str:
                 f"The sort {text!r} is none. Write it as 'name asc, city desc'. "
                 "Nothing was changed."
             )
-        # `a_to_b.name` sorts by a column that another relation leads to.
+        # `a_to_b.name` sorts by a column of a related table.
         if foreign is not None and "." not in name:
             _column(foreign, name)
     return text
 
 
 def update_relation(call: ServoyCall, stored: StoredObject, change: RelationChange) -> list[str]:
-    """Change a relation; gives the names of what changed. Needs an exclusive call.
+    """Change a relation. Returns the names of what changed. Needs an exclusive call.
 
-    It keeps its UUID, and so does each pair of keys that stays.
+    The relation keeps its UUID, and so does each key pair that remains.
 
     Raises:
-        ToolRefusedError: Something cannot be had; nothing was written.
+        ToolRefusedError: A change is not possible; nothing was written.
     """
     stored = stored.editable()
     fields = stored.fields
@@ -354,7 +354,7 @@ def update_relation(call: ServoyCall, stored: StoredObject, change: RelationChan
 
 
 def _set_source(fields: Fields, side: str, source: str) -> None:
-    """Set a data source; one that was written as server and table becomes one text."""
+    """Set a data source; separate server and table names of older files are merged into it."""
     for old in (f"{side}ServerName", f"{side}TableName"):
         fields.pop(old, None)
     set_property(fields, f"{side}DataSource", source, "")
@@ -363,16 +363,16 @@ def _set_source(fields: Fields, side: str, source: str) -> None:
 def _keys_after(
     fields: Fields, change: RelationChange, *, is_moved: bool
 ) -> Sequence[KeyPair] | None:
-    """The pairs that the relation has from now on; None: those that it has.
+    """Return the new key pairs; None if they do not change.
 
     Raises:
-        ToolRefusedError: One pair is given, and it has several others.
+        ToolRefusedError: One pair is given, and the relation has several others.
     """
     present = _present_keys(fields)
     if change.keys is not None:
         return change.keys
     if change.pair is None:
-        # In other tables the columns may be others: the present pairs are checked against them.
+        # Other tables may have other columns: check the current pairs against them.
         return present if is_moved else None
     pair = change.pair
     same = [key for key in present if (key.primary, key.foreign) == (pair.primary, pair.foreign)]
@@ -413,7 +413,7 @@ def _set_keys(
     keys: Sequence[KeyPair],
     tables: tuple[DbTable | None, DbTable | None],
 ) -> None:
-    """Replace the pairs of keys; items that stay keep their UUIDs and all else that they have."""
+    """Replace the key pairs; remaining items keep their UUIDs and other properties."""
     left = _items_of(fields)
     items = Items()
     fresh = [_item(call, _with_pair(ends, pair), *tables) for pair in keys]
@@ -422,7 +422,7 @@ def _set_keys(
         same = next(
             (old for old in left if all(text_of(old, c) == text_of(item, c) for c in columns)), None
         )
-        # A single pair that becomes another is the same item with other columns.
+        # If a single pair is changed, its item is kept with other columns.
         old = same or (left[0] if len(left) == len(fresh) == 1 else None)
         if old is None:
             items.append(item)
@@ -443,7 +443,7 @@ def _uuid_of(item: Value) -> str:
 
 
 def ends_of(fields: Fields) -> tuple[str, str]:
-    """Both data sources; older files name server and table apart."""
+    """Return both data sources; older files name server and table separately."""
     sources: list[str] = []
     for side in ("primary", "foreign"):
         source = text_of(fields, f"{side}DataSource")
@@ -453,7 +453,7 @@ def ends_of(fields: Fields) -> tuple[str, str]:
 
 
 def pairs_of(fields: Fields) -> list[str]:
-    """The pairs of keys as people read them: `orders.customerid #= customerid`."""
+    """Return the key pairs for display: `orders.customerid #= customerid`."""
     items = fields.get("items")
     pairs: list[str] = []
     for item in items if isinstance(items, Items) else ():
@@ -471,10 +471,10 @@ def _operator(value: int) -> str:
 
 
 def normalized_source(side: str, text: str) -> str:
-    """A data source as files have it.
+    """Convert a data source to the form in files.
 
     Raises:
-        ToolRefusedError: The text is none.
+        ToolRefusedError: The text is not a data source.
     """
     source = parse_source(text)
     if not source:
@@ -486,7 +486,7 @@ def normalized_source(side: str, text: str) -> str:
 
 
 def relation_not_found(call: ServoyCall, name: str) -> ToolRefusedError:
-    """What is said of a relation that is neither there nor described."""
+    """Create the error for a missing relation that is given no data sources to create it with."""
     return ToolRefusedError(
         f"Relation '{name}' not found. To create it, provide 'primaryDataSource' and "
         "'foreignDataSource'.",

@@ -43,13 +43,13 @@ __all__ = [
 ]
 
 VALUE_LIST: Final = 34
-"""Type of a value list in Servoy's files."""
+"""typeid of a value list in Servoy's files."""
 CUSTOM: Final = 0
-"""Kind of a value list with values of its own."""
+"""Type of a value list with custom values."""
 DATABASE: Final = 1
-"""Kind of a value list with the rows of a table."""
+"""Type of a value list with the rows of a table."""
 METHOD: Final = 4
-"""Kind of a value list that a method fills."""
+"""Type of a value list that a method fills."""
 
 PROPERTIES: Final = (
     "addEmptyValue",
@@ -65,10 +65,10 @@ PROPERTIES: Final = (
     "deprecated",
     "comment",
 )
-"""What `properties` may set."""
+"""Names that `properties` may set."""
 
 _MOST_COLUMNS: Final = 3
-"""Columns that Servoy's format has fields for."""
+"""Columns for which Servoy's format has fields."""
 _EMPTY: Final[dict[str, Value]] = {"always": 0, "never": 1, "on creation": 2, "oncreation": 2}
 _TYPES: Final[dict[str, Value]] = {"text": 12, "integer": 4, "number": 8, "date": 93, "none": 0}
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -77,41 +77,41 @@ _METHOD_NAME: Final = re.compile(r"(?:scopes\.)?([\w$]+)\.([\w$]+)")
 
 @dataclass(frozen=True, kw_only=True)
 class ValueListSource:
-    """Where the values of a new list come from; the first that is given decides."""
+    """Source of the values of a new list; the first given one is used."""
 
     method: str = ""
-    """Name or UUID of a method that gives them."""
+    """Name or UUID of a method that returns them."""
 
     relation: str = ""
     """Name of a relation, `a.b` for a chain of them."""
 
     source: str = ""
-    """`db:/server/table`."""
+    """Data source, `db:/server/table`."""
 
     display: Sequence[str] = field(default_factory=list[str])
-    """Columns that are shown, three at most."""
+    """Columns that are shown, at most three."""
 
     returned: Sequence[str] = field(default_factory=list[str])
     """Columns whose values are stored; by default those that are shown."""
 
     values: Sequence[str] = field(default_factory=list[str])
-    """The values themselves, `display|real` where both differ."""
+    """The values themselves, `display|real` if both differ."""
 
     separator: str = ""
-    """Between several columns that are shown; empty: a blank."""
+    """Separator between several shown columns; empty: a space."""
 
     sort: str = ""
-    """`name asc`; ASC or DESC alone sorts by the first column that is shown."""
+    """Sort order, such as `name asc`; only ASC or DESC sorts by the first shown column."""
 
     properties: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """What else to set."""
+    """Other properties to set."""
 
 
 def create_value_list(call: ServoyCall, name: str, source: ValueListSource) -> str:
-    """Write a new value list; gives a note for the answer. Needs an exclusive call.
+    """Write a new value list. Returns a note for the result. Needs an exclusive call.
 
     Raises:
-        ToolRefusedError: It cannot be made like this; nothing was written.
+        ToolRefusedError: It cannot be created like this; nothing was written.
     """
     refuse_name(call, "value list", name)
     check_properties(source.properties, PROPERTIES)
@@ -124,7 +124,7 @@ def create_value_list(call: ServoyCall, name: str, source: ValueListSource) -> s
 
 
 def _set_source(call: ServoyCall, fields: Fields, source: ValueListSource) -> str:
-    """Where the values come from, in a file that says nothing of it; gives a note."""
+    """Set the source of the values in a file without one. Returns a note."""
     note = ""
     if source.method:
         insert_member(fields, "valueListType", METHOD)
@@ -148,7 +148,7 @@ def _set_source(call: ServoyCall, fields: Fields, source: ValueListSource) -> st
 
 
 def _given(source: ValueListSource) -> list[tuple[str, bool]]:
-    """What a call gives as the origin of values: that which counts first."""
+    """Return the possible sources, from the used one on, and whether each was given."""
     order = (
         ("globalMethod", bool(source.method)),
         ("relationName", bool(source.relation)),
@@ -162,7 +162,7 @@ def _given(source: ValueListSource) -> list[tuple[str, bool]]:
 
 
 def _values(lines: Sequence[str]) -> list[str]:
-    """The lines of a custom list: trimmed, blank ones dropped."""
+    """Return the lines of a custom list, trimmed and without blank ones."""
     values: list[str] = []
     for line in lines:
         value = line.strip()
@@ -184,7 +184,7 @@ def _values(lines: Sequence[str]) -> list[str]:
 
 
 def _set_columns(fields: Fields, source: ValueListSource, table: DbTable | None) -> None:
-    """Which columns are shown and kept, as numbered columns and masks of them."""
+    """Set the shown and stored columns, as numbered columns and bit masks."""
     display = list(dict.fromkeys(_columns(source.display, table)))
     returned = list(dict.fromkeys(_columns(source.returned, table)))
     columns = list(dict.fromkeys([*display, *returned]))
@@ -213,7 +213,7 @@ def _mask(columns: Sequence[str], meant: Sequence[str]) -> int:
 
 
 def _columns(columns: Sequence[str], table: DbTable | None) -> list[str]:
-    """The columns that are meant, as the table writes them."""
+    """Return the names of columns as the table spells them."""
     names = [name.strip() for listed in columns for name in listed.split(",") if name.strip()]
     if table is None:
         return names
@@ -249,7 +249,7 @@ def _sort(text: str, column: str, table: DbTable | None) -> str:
 
 
 def _table_of_relation(call: ServoyCall, chain: str) -> DbTable | None:
-    """The table that a relation, or a chain of them, ends in."""
+    """Return the foreign table of a relation, or of a chain of relations."""
     source = ""
     for name in chain.split("."):
         relations = call.workspace.find_objects("relation", name)
@@ -266,7 +266,7 @@ def _table_of_relation(call: ServoyCall, chain: str) -> DbTable | None:
 
 
 def _method(call: ServoyCall, name: str) -> tuple[str, str]:
-    """What is stored for a method: its UUID, else its name; and a note for the answer."""
+    """Return what is stored for a method, its UUID or else its name, and a note."""
     if _UUID.fullmatch(name):
         return name.upper(), ""
     parts = _METHOD_NAME.fullmatch(name)
@@ -292,10 +292,10 @@ def _method(call: ServoyCall, name: str) -> tuple[str, str]:
 
 
 def set_properties(call: ServoyCall, fields: Fields, properties: Mapping[str, Any]) -> list[str]:
-    """Set what is given and leave the rest; gives the names of what changed.
+    """Set the given properties and keep the others. Returns the names of the changed ones.
 
     Raises:
-        ToolRefusedError: A property is unknown or has a value that it cannot have.
+        ToolRefusedError: A property is unknown or has an invalid value.
     """
     check_properties(properties, PROPERTIES)
     before: dict[str, Any] = as_json(fields)
@@ -327,7 +327,7 @@ def _set_property(call: ServoyCall, fields: Fields, name: str, value: object) ->
 
 
 def _empty_value(value: object) -> Value:
-    """0 always, 1 never, 2 on creation."""
+    """Parse the value: 0 always, 1 never, 2 on creation."""
     if isinstance(value, bool):
         return 0 if value else 1
     if type(value) is int and value in {0, 1, 2}:
@@ -338,7 +338,7 @@ def _empty_value(value: object) -> Value:
 
 
 def _fallback(call: ServoyCall, name: str) -> str:
-    """The UUID of the list that is named."""
+    """Return the UUID of the named list."""
     if not name or _UUID.fullmatch(name):
         return name
     lists = call.workspace.find_objects("value list", name)
@@ -348,7 +348,7 @@ def _fallback(call: ServoyCall, name: str) -> str:
 
 
 def _set_lazy(call: ServoyCall, fields: Fields, *, on: bool) -> None:
-    """`lazyLoading` among the custom properties: a text in one dialect, an object in the other."""
+    """Set the custom property `lazyLoading`, in a text or an object depending on the dialect."""
     custom = fields.get("customProperties")
     if isinstance(custom, Fields):
         set_property(custom, "lazyLoading", on, None)
@@ -371,7 +371,7 @@ _ORIGIN: Final = (
     *("dataProviderID1", "dataProviderID2", "dataProviderID3"),
     *("showDataProviders", "returnDataProviders"),
 )
-"""What a file says of where the values come from."""
+"""Properties that describe the source of the values."""
 
 
 def update_value_list(
@@ -382,12 +382,12 @@ def update_value_list(
     added: Sequence[str] = (),
     removed: Sequence[str] = (),
 ) -> tuple[list[str], str]:
-    """Change a value list; gives the names of what changed, and a note. Needs an exclusive call.
+    """Change a value list. Returns the names of what changed, and a note. Needs an exclusive call.
 
-    It keeps its UUID and everything that is not given.
+    The list keeps its UUID and everything that is not given.
 
     Raises:
-        ToolRefusedError: Something cannot be had; nothing was written.
+        ToolRefusedError: A change is not possible; nothing was written.
     """
     stored = stored.editable()
     fields = stored.fields
@@ -424,11 +424,11 @@ def _sort_of(call: ServoyCall, fields: Fields, text: str) -> str:
 def _completed(
     fields: Fields, source: ValueListSource, added: Sequence[str], removed: Sequence[str]
 ) -> ValueListSource:
-    """What was given, with what the list has already where only a part of it is to change.
+    """Complete the given source with the current values of the list if only a part changes.
 
     Raises:
-        ToolRefusedError: Values are added to a list that has none of its own, or one that is to be
-            removed is not there.
+        ToolRefusedError: The list has no custom values to add to or remove from, or a value to
+            remove does not exist.
     """
     if added or removed:
         if type_of(fields) != CUSTOM or source.values:
@@ -466,33 +466,33 @@ def _completed(
 
 
 def source_in(fields: Fields) -> str:
-    """The data source of a list; older files name server and table apart."""
+    """Return the data source of a list; older files name server and table separately."""
     server, table = text_of(fields, "serverName"), text_of(fields, "tableName")
     return text_of(fields, "dataSource") or (f"db:/{server}/{table}" if table else "")
 
 
 def values_of(fields: Fields) -> list[str]:
-    """The lines of a custom list."""
+    """Return the lines of a custom list."""
     text = text_of(fields, "customValues").replace("\r\n", "\n").replace("\r", "\n")
     return [line for line in text.split("\n") if line.strip()]
 
 
 def type_of(fields: Fields) -> int:
-    """0 custom, 1 database, 4 method."""
+    """Return its type: 0 custom, 1 database, 4 method."""
     return number_of(fields, "valueListType")
 
 
 def columns_of(fields: Fields) -> list[str]:
-    """Its columns, in their numbers' order."""
+    """Return its columns, in the order of their numbers."""
     names = [text_of(fields, f"dataProviderID{n}") for n in range(1, _MOST_COLUMNS + 1)]
     return [name for name in names if name]
 
 
 def normalized_source(text: str) -> str:
-    """A data source as files have it.
+    """Convert a data source to the form in files.
 
     Raises:
-        ToolRefusedError: The text is none.
+        ToolRefusedError: The text is not a data source.
     """
     source = parse_source(text)
     if not source:

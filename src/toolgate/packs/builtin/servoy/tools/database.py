@@ -1,4 +1,4 @@
-"""Tools for databases: tables, columns, and what connects them."""
+"""Tools for databases: tables, columns, and foreign keys."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Tools to look at forms, what is on them, and styles. Nothing here changes a file."""
+"""Tools to view forms, their elements, and styles. They do not change files."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ from toolgate.packs.builtin.servoy.objects.forms import (
 READS = {"readOnlyHint": True, "openWorldHint": False}
 
 _LONGEST = 200
-"""Characters of a value that are shown; chosen: two lines."""
+"""Characters of a value that are shown (chosen: two lines)."""
 
 
 @tool(name="listForms", annotations=READS)

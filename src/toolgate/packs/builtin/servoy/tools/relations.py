@@ -117,7 +117,7 @@ def open_relation(
 
 
 def _source(call: ServoyCall, side: str, text: str) -> str:
-    """A data source; a table that only one server has needs no server."""
+    """Return a data source; a table that only one server has needs no server."""
     if not text.strip():
         return ""
     whole = call.databases.source_of(text.strip())
@@ -185,7 +185,7 @@ def _relation_answer(
 
 
 def _listed(stored: StoredObject) -> dict[str, Any]:
-    """One of many: all but the properties."""
+    """Return a relation for a list, without its properties."""
     return {key: value for key, value in _described(stored).items() if key != "properties"}
 
 

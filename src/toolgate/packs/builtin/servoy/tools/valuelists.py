@@ -49,7 +49,7 @@ WRITES = {"readOnlyHint": False, "destructiveHint": False, "openWorldHint": Fals
 DELETES = {"readOnlyHint": False, "destructiveHint": True, "openWorldHint": False}
 
 _SHOWN = 5
-"""Values that are shown; chosen: one line."""
+"""Values that are shown (chosen: one line)."""
 _TYPE_NAMES = {CUSTOM: "CUSTOM_VALUES", DATABASE: "DATABASE_VALUES", METHOD: "GLOBAL_METHOD"}
 
 
@@ -173,7 +173,7 @@ def _value_list_answer(call: ServoyCall, text: str, lists: list[StoredObject], n
 
 
 def _listed(stored: StoredObject) -> dict[str, Any]:
-    """One of many: all but the properties."""
+    """Return a value list for a list, without its properties."""
     return {key: value for key, value in _described(stored).items() if key != "properties"}
 
 

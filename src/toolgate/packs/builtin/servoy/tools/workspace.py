@@ -1,4 +1,4 @@
-"""Tools for the workspace as a whole: which solution is worked on, and taking changes back."""
+"""Tools for the workspace as a whole: choosing the solution to work on, and undo."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""Oracle SQLcl, where `[packs.options.sql] sqlcl = true`."""
+"""Oracle SQLcl, if `[packs.options.sql] sqlcl = true`."""
 
 from toolgate.packs.builtin.sql._sqlcl import SqlclServices, sqlcl_servers
 from toolgate.types import Json
@@ -7,5 +7,5 @@ __all__ = ["servers"]
 
 
 def servers(services: SqlclServices) -> dict[str, Json]:
-    """The servers that the pack brings along."""
+    """Return the servers that the pack adds."""
     return sqlcl_servers(services)

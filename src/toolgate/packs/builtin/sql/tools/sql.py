@@ -1,4 +1,4 @@
-"""The tools of the pack: queries, plans, tables, connections, sessions, and what was asked."""
+"""The tools of the pack: queries, plans, tables, connections, sessions, and the statement log."""
 
 import logging
 import time
@@ -45,9 +45,9 @@ log = logging.getLogger(__name__)
 
 _READS: Final = {"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False}
 _TEST_S: Final = 10.0
-"""Seconds to reach a database; chosen: what people wait for."""
+"""Seconds to connect to a database (chosen: what people are willing to wait for)."""
 _PAGE: Final = 200
-"""Tables on a page; chosen."""
+"""Tables per page (chosen)."""
 
 _PLANS: Final[Mapping[str, str]] = {
     "postgresql": "EXPLAIN (FORMAT JSON)",
@@ -56,7 +56,7 @@ _PLANS: Final[Mapping[str, str]] = {
     "mariadb": "EXPLAIN FORMAT=JSON",
     "duckdb": "EXPLAIN",
 }
-"""What a database has to be told to show a plan without running anything."""
+"""Prefixes of statements that show a plan without running anything, by dialect."""
 
 
 @tool(title="Query a database", annotations=_READS)
@@ -317,7 +317,7 @@ async def _described(connection: Connection, name: str) -> TableSchema:
 
 
 def _table(schema: Schema, name: str, bare: str) -> TableSchema | None:
-    """The table of a name: as written first, then in any case."""
+    """Return the table with a name: exact matches first, then ignoring case."""
     tables: list[TableSchema | NamedType] = [*schema.tables]
     for searched in (name, bare):
         for fold in (str, str.casefold):
@@ -342,7 +342,7 @@ def _start(cursor: str | None) -> int:
 
 
 def _moment(text: str | None) -> str:
-    """A moment as the store has it; a day begins at midnight UTC."""
+    """Convert a time to the format of the store; a day starts at midnight UTC."""
     text = (text or "").strip()
     if not text:
         return ""

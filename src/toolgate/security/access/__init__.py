@@ -1,7 +1,7 @@
-"""Access decisions: may this caller see or use this.
+"""Access decisions: whether a caller may see or use something.
 
-Also who the caller is (`Admission`), how much it may do (`UsageLimits`), and
-the administration of all of it.
+Also authentication of callers (`Admission`), their usage limits (`UsageLimits`), and the
+administration of all this.
 """
 
 from toolgate.security.access.access_data import AccessData, AccessSnapshot, project_table

@@ -1,4 +1,4 @@
-"""Projects, tokens, rules and guards in memory, kept in step with the store."""
+"""Projects, tokens, rules and guards in memory, synchronized with the store."""
 
 import logging
 from collections.abc import Callable, Collection
@@ -25,33 +25,34 @@ __all__ = ["AccessData", "AccessSnapshot", "project_table"]
 log = logging.getLogger(__name__)
 
 POLL_S = 0.4
-"""Seconds between two looks at the store: a revocation in another process holds within a second."""
+"""Seconds between two polls of the store: a revocation in another process applies within a
+second."""
 
-# Seconds between two writes of when tokens were used. Chosen: one write for many calls.
+# Seconds between two writes of last use times of tokens. Chosen: one write for many calls.
 _TOUCH_S = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class AccessSnapshot:
-    """The access data at one moment."""
+    """The access data at one point in time."""
 
     version: int = -1
-    """Of the store."""
+    """Version of the store."""
 
     projects: dict[str, StoredProject] = field(default_factory=dict[str, StoredProject])
-    """By name; the default one is none."""
+    """Projects by name, without the default project."""
 
     tokens: dict[str, StoredToken] = field(default_factory=dict[str, StoredToken])
-    """By prefix."""
+    """Tokens by prefix."""
 
     permissions: tuple[StoredPermission, ...] = ()
-    """Rows of rules."""
+    """Stored rules."""
 
     rules: tuple[AccessRule, ...] = ()
-    """The same, as decisions read them."""
+    """The stored rules, in the form that decisions use."""
 
     guards: tuple[StoredGuard, ...] = ()
-    """Oldest first."""
+    """Stored guards, oldest first."""
 
 
 class AccessData:
@@ -60,7 +61,7 @@ class AccessData:
     def __init__(self, store: Store) -> None:
         self._store = store
         self.snapshot = AccessSnapshot()
-        """The present state."""
+        """Current access data."""
         self._used: dict[str, str] = {}
         self._references: frozenset[str] = frozenset()
         self._has_written_references = False
@@ -73,27 +74,28 @@ class AccessData:
         self._listeners.append(listener)
 
     def token_by_prefix(self, prefix: str) -> StoredToken | None:
-        """A token by its public part."""
+        """Return a token by its prefix; None if it does not exist."""
         return self.snapshot.tokens.get(prefix)
 
     def note_use(self, token_id: str) -> None:
-        """Remember that a token was used now; written later."""
+        """Record that a token was used now; it is written later."""
         if token_id not in self._used:  # within seconds of the last writing, the first is enough
             self._used[token_id] = utc_now()
 
     def refer_to(self, projects: Collection[str]) -> None:
-        """Let rows refer to projects of files; written by the next `refresh`."""
+        """Let rows reference projects from files; written by the next `refresh`."""
         self._references, self._has_written_references = frozenset(projects), False
 
     async def refresh(self) -> None:
-        """Reload if the store has changed, and write references to projects of files.
+        """Reload if the store has changed, and write references to projects from files.
 
         Raises:
-            StoreError: It cannot be read; what was known stays.
+            StoreError: The store cannot be read; the previous data stay in use.
         """
         async with acquired(self._reading):
             version = await self._store.access.version()
-            # Also after a change: another process may have deleted them, or restored a backup.
+            # Also after a change: another process may have deleted the references, or restored a
+            # backup.
             if not self._has_written_references or version != self.snapshot.version:
                 self._has_written_references = await self._write_references()
             if version == self.snapshot.version:
@@ -114,9 +116,9 @@ class AccessData:
             listener()
 
     async def _write_references(self) -> bool:
-        """Let rows refer to projects of files; False: tried again later.
+        """Let rows reference projects from files; return False if that failed, to retry later.
 
-        A store that can be read is used although it cannot be written.
+        A store that can be read but not written is still used.
         """
         try:
             await self._store.projects.add_references(self._references)
@@ -129,7 +131,7 @@ class AccessData:
         return True
 
     async def watch(self) -> None:
-        """Follow the store until cancelled, and record when tokens were used."""
+        """Follow changes of the store until cancelled, and record when tokens were used."""
         is_failing, touched_at = False, anyio.current_time()
         while True:
             await self._store.access.wait_for_change(POLL_S)
@@ -157,7 +159,7 @@ class AccessData:
 
 
 def project_table(settings: Json) -> ProjectTable:
-    """What a stored project sets; keys that this version does not know count for nothing."""
+    """Return the settings of a stored project; keys unknown to this version are ignored."""
     values = {name: value for name, value in settings.items() if name in _KEYS}
     for name in ("pinned", "servers", "read_only_allow"):
         values[name] = tuple(values.get(name, ()))

@@ -1,4 +1,4 @@
-"""Administers tokens, projects, rules and guards; changes apply from the next request."""
+"""Administration of tokens, projects, rules and guards; changes apply from the next request."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -29,34 +29,34 @@ __all__ = ["AccessAdmin", "NewToken", "ProjectView"]
 
 @dataclass(frozen=True, kw_only=True)
 class NewToken:
-    """A token that was just made."""
+    """A newly created token."""
 
     row: StoredToken
-    """What is kept of it."""
+    """The stored token."""
 
     secret: str
-    """The token itself. WARNING: this is the only time that it is shown."""
+    """The token itself. WARNING: it is shown only this once."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProjectView:
-    """A project as people see it."""
+    """A project for display."""
 
     name: str
-    """Its name."""
+    """Name of the project."""
 
     servers: tuple[str, ...]
-    """Its servers."""
+    """Names of its servers."""
 
     settings: ProjectTable
-    """What it sets."""
+    """Settings of the project."""
 
     source: str
     """The file that declares it, or `store`."""
 
 
 class AccessAdmin:
-    """What `tokens`, `projects`, `permissions` and `guards` do. Asks for the right `manage`."""
+    """Implements `tokens`, `projects`, `permissions` and `guards`. Checks the right `manage`."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class AccessAdmin:
     # Tokens
 
     async def tokens(self, caller: Caller) -> list[StoredToken]:
-        """All tokens by name.
+        """Return all tokens, sorted by name.
 
         Raises:
             ForbiddenError: The caller may not manage.
@@ -116,12 +116,12 @@ class AccessAdmin:
         allow: Sequence[str] = (),
         deny: Sequence[str] = (),
     ) -> NewToken:
-        """Make a token, and rules for it.
+        """Create a token, and rules for it.
 
         Raises:
             ForbiddenError: The caller may not manage.
-            ArgumentError: The name is taken or cannot be one, a project does not exist, or a
-                pattern or limit is none.
+            ArgumentError: The name is taken or invalid, a project does not exist, or a pattern
+                or limit is invalid.
         """
         self._must_manage(caller)
         await self._book.refresh()
@@ -168,11 +168,11 @@ class AccessAdmin:
     async def rotate_token(
         self, caller: Caller, name: str, *, grace_s: float = 0.0, expires_in_s: float | None = None
     ) -> NewToken:
-        """Give a token another secret; the old one holds for `grace_s` seconds more.
+        """Replace the secret of a token; the old one stays valid for `grace_s` seconds.
 
         Raises:
             ForbiddenError: The caller may not manage.
-            ArgumentError: There is no such token, or it is revoked.
+            ArgumentError: The token does not exist, or is revoked.
         """
         self._must_manage(caller)
         token = await self._token(name)
@@ -201,11 +201,11 @@ class AccessAdmin:
         return NewToken(row=row, secret=secret)
 
     async def revoke_token(self, caller: Caller, name: str) -> StoredToken:
-        """Have a token refused from now on; a second time changes nothing.
+        """Reject a token from now on; does nothing if it is already revoked.
 
         Raises:
             ForbiddenError: The caller may not manage.
-            ArgumentError: There is no such token.
+            ArgumentError: The token does not exist.
         """
         self._must_manage(caller)
         token = await self._token(name)
@@ -217,11 +217,11 @@ class AccessAdmin:
         return row
 
     async def delete_token(self, caller: Caller, name: str) -> StoredToken:
-        """Remove a token and the rules for it alone, so that its name is free again.
+        """Delete a token and the rules for it alone, so that its name can be used again.
 
         Raises:
             ForbiddenError: The caller may not manage.
-            ArgumentError: There is no such token.
+            ArgumentError: The token does not exist.
         """
         self._must_manage(caller)
         token = await self._token(name)
@@ -238,18 +238,18 @@ class AccessAdmin:
         return token
 
     async def token_named(self, caller: Caller, word: str) -> StoredToken:
-        """A token by name, id, public part, or itself.
+        """Find a token by name, id, prefix, or the token itself.
 
         Raises:
             ForbiddenError: The caller may not manage.
-            ArgumentError: There is no such token.
+            ArgumentError: The token does not exist.
         """
         self._must_manage(caller)
         return await self._token(word)
 
     @staticmethod
     def problem_of(token: StoredToken) -> str:
-        """Why a token is worth nothing; empty: it is worth something."""
+        """Return why a token is invalid; empty if it is valid."""
         if token.revoked_at is not None:
             return f"The token {token.name!r} was revoked, at {token.revoked_at}."
         if token.expires_at is not None and token.expires_at <= utc_now():
@@ -259,7 +259,7 @@ class AccessAdmin:
     # Projects
 
     async def projects(self, caller: Caller) -> list[ProjectView]:
-        """All projects by name.
+        """Return all projects, sorted by name.
 
         Raises:
             ForbiddenError: The caller may not manage.
@@ -269,11 +269,11 @@ class AccessAdmin:
         return [self._view(name) for name in sorted(self.project_names())]
 
     async def project(self, caller: Caller, name: str) -> ProjectView:
-        """One project; `default` is that of requests without one.
+        """Return a project; `default` is that of requests without a project.
 
         Raises:
             ForbiddenError: The caller may not manage.
-            ArgumentError: There is none of this name.
+            ArgumentError: The project does not exist.
         """
         self._must_manage(caller)
         await self._book.refresh()
@@ -289,12 +289,12 @@ class AccessAdmin:
         settings: Mapping[str, object] | None = None,
         new: bool = False,
     ) -> ProjectView:
-        """Make a project, or change what it sets; keys that are None go back to those of all.
+        """Create a project or change its settings; None resets a key to the common setting.
 
         Raises:
             ForbiddenError: The caller may not manage.
-            ArgumentError: The name cannot be one or is taken, or a setting does not fit. Of
-                `default`, only its search, listing, budget and pinned tools can be set.
+            ArgumentError: The name is taken or invalid, or a setting is invalid. For `default`,
+                only search, listing, budget and pinned tools can be set.
         """
         self._must_manage(caller)
         await self._book.refresh()
@@ -330,11 +330,11 @@ class AccessAdmin:
         return self._view(name)
 
     async def delete_project(self, caller: Caller, name: str) -> None:
-        """Remove a project that has no servers any more.
+        """Delete a project that has no servers.
 
         Raises:
             ForbiddenError: The caller may not manage.
-            ArgumentError: There is none, it stands in a file, or it has servers.
+            ArgumentError: The project does not exist, is declared in a file, or has servers.
         """
         self._must_manage(caller)
         await self._book.refresh()
@@ -346,34 +346,34 @@ class AccessAdmin:
             )
         servers = self._servers_of(name)
         if servers:
-            # Removed with its project, a server of it would be everybody's.
+            # If its project were deleted, a server would be shared by all projects.
             raise ArgumentError(
                 f"The project {name!r} has servers: {', '.join(servers)}.",
                 hint=f"Remove them, or run: toolgate projects set {name} --no-servers",
             )
         async with self._change(caller, "project_delete", {"project": name}):
-            # Their vectors may lie in another database.
+            # Their vectors may be in another database.
             await self._delete_documents(name)
             await self._store.projects.delete(name)
         await self._book.refresh()
 
     def project_names(self) -> set[str]:
-        """Every project there is, but the default one."""
+        """Return the names of all projects except the default one."""
         stored = {name for name in self._book.snapshot.projects if is_project_name(name)}
         return stored | set(self._of_file())
 
     def check_project(self, name: str) -> None:
-        """Refuse a project that there is not.
+        """Refuse a project that does not exist.
 
         Raises:
-            ArgumentError: There is none of this name.
+            ArgumentError: The project does not exist.
         """
         self._project(name)
 
     # Permissions
 
     async def permissions(self, caller: Caller) -> list[AccessRule]:
-        """All rules: those of the file, then those of the store.
+        """Return all rules: those of the file, then those of the store.
 
         Raises:
             ForbiddenError: The caller may not manage.
@@ -391,11 +391,11 @@ class AccessAdmin:
         to: Sequence[str],
         hint: str = "",
     ) -> list[AccessRule]:
-        """Make rules: each pattern for everybody in `to`.
+        """Create rules: each pattern for each subject in `to`.
 
         Raises:
             ForbiddenError: The caller may not manage.
-            ArgumentError: Something of it is no rule.
+            ArgumentError: A pattern, subject, effect or hint is invalid.
         """
         self._must_manage(caller)
         if not patterns or not to or effect not in {"allow", "deny"}:
@@ -416,11 +416,11 @@ class AccessAdmin:
         return [rule for rule in self._book.snapshot.rules if rule.permission_id in ids]
 
     async def remove_permissions(self, caller: Caller, permission_ids: Sequence[str]) -> int:
-        """Remove rules of the store by id; gives how many.
+        """Delete rules of the store by id; return how many were deleted.
 
         Raises:
             ForbiddenError: The caller may not manage.
-            ArgumentError: None of the ids is one.
+            ArgumentError: None of the ids exists.
         """
         self._must_manage(caller)
         async with self._change(caller, "permission_remove", {"ids": list(permission_ids)}):
@@ -436,7 +436,7 @@ class AccessAdmin:
     # Guards
 
     async def guards(self, caller: Caller) -> list[tuple[str, GuardTable]]:
-        """All guards with their ids: those of the file, which have none, then those of the store.
+        """Return all guards with their ids: those of the file (no id), then those of the store.
 
         Raises:
             ForbiddenError: The caller may not manage.
@@ -446,11 +446,11 @@ class AccessAdmin:
         return list(self._guards())
 
     async def add_guard(self, caller: Caller, settings: Json) -> tuple[str, GuardTable]:
-        """Make a guard around calls, by the keys of `[[guard]]`; gives it with its id.
+        """Create a guard from the keys of `[[guard]]`; return its id and the guard.
 
         Raises:
             ForbiddenError: The caller may not manage.
-            ArgumentError: It is no guard, or one of no effect.
+            ArgumentError: The guard is invalid or has no effect.
         """
         self._must_manage(caller)
         row = StoredGuard(guard_id=new_id(), settings=settings, created_at=utc_now())
@@ -470,11 +470,11 @@ class AccessAdmin:
         return row.guard_id, table
 
     async def remove_guard(self, caller: Caller, guard_id: str) -> None:
-        """Remove a guard of the store. One of the file goes only with its lines there.
+        """Delete a guard of the store. A guard of the file can only be deleted there.
 
         Raises:
             ForbiddenError: The caller may not manage.
-            ArgumentError: There is none of this id.
+            ArgumentError: The guard does not exist.
         """
         self._must_manage(caller)
         async with self._change(caller, "guard_remove", {"guard": guard_id}):
@@ -485,7 +485,7 @@ class AccessAdmin:
                 )
         await self._book.refresh()
 
-    # What they share
+    # Shared helpers
 
     def _must_manage(self, caller: Caller) -> None:
         if not self._access.decide(caller, "right", "manage").allowed:
@@ -508,7 +508,7 @@ class AccessAdmin:
         if token is None:
             names = [token.name for token in tokens.values()]
             near = get_close_matches(word, names, n=1)
-            # What came may be a whole token: only its public part is shown.
+            # The input may be a whole token: show only its prefix.
             raise ArgumentError(
                 f"There is no token {prefix!r}."
                 if word.startswith("tg_")
@@ -561,7 +561,7 @@ _DOES: Sequence[str] = (
     *("arguments", "deny", "sql", "max_argument_bytes", "max_result_bytes"),
     *("secrets_in_arguments", "secrets_in_results", "approver"),
 )
-"""Keys by which a guard does something."""
+"""Keys of which a guard needs at least one to have an effect."""
 
 
 def _does_anything(table: GuardTable) -> bool:

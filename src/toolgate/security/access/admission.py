@@ -1,4 +1,4 @@
-"""Turns a request's credentials into a `Caller`: who it is, and for which project."""
+"""Authenticates requests: turns credentials into a `Caller`, with its project."""
 
 import hmac
 import os
@@ -19,24 +19,24 @@ from toolgate.types import DEFAULT_PROJECT, LOCAL, Caller, Identity
 
 __all__ = ["Admission", "PresentedCredentials"]
 
-# Characters of the name of a project that a request may give. Chosen.
+# Maximum length of a project name in a request. Chosen.
 _MAX_WORD = 200
-# The public part of a token made by `toolgate tokens create`.
+# The prefix of a token created by `toolgate tokens create`.
 _TOKEN_PREFIX = re.compile(r"tg_[0-9a-f]{8}(?=_)")
 
 
 @dataclass(frozen=True, kw_only=True)
 class PresentedCredentials:
-    """The credentials and the project that a request presents."""
+    """Credentials, project and origin of a request."""
 
     authorization: str | None = None
-    """The header of this name."""
+    """The header `Authorization`."""
 
     meta_token: object = None
-    """`_meta.token`; anything, since clients write it."""
+    """`_meta.token`; of any type, since clients set it."""
 
     path_project: str | None = None
-    """From the path `/mcp/p/NAME`."""
+    """Project in the path `/mcp/p/NAME`."""
 
     header_project: str | None = None
     """The header `X-Toolgate-Project`."""
@@ -45,41 +45,40 @@ class PresentedCredentials:
     """`_meta.projectId`."""
 
     local_key: str | None = None
-    """The header `X-Toolgate-Key`, by which commands of the same user show that they are."""
+    """The header `X-Toolgate-Key`, which authenticates commands of the same user."""
 
     client: str = ""
-    """The client program as it says itself."""
+    """Name of the client program, as the client states it."""
 
     conversation: str = ""
-    """Thread or session."""
+    """Thread or session id."""
 
     address: str = ""
-    """IP address of the client, by which wrong tokens are counted."""
+    """IP address of the client; wrong tokens are counted by it."""
 
     entry_point: str = ""
-    """What was asked, such as `mcp`, `rest` or `console`; for the audit."""
+    """Entry point of the request, such as `mcp`, `rest` or `console`; for the audit log."""
 
     folder: str = ""
-    """The header `X-Toolgate-Folder`, percent-encoded; counts only for programs of the same user.
-    """
+    """The header `X-Toolgate-Folder`, percent-encoded; only used from programs of the same user."""
 
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    """All its headers by name in lower case, of which a few may go on to servers."""
+    """All headers by lower-case name; a few of them may be forwarded to servers."""
 
     is_relay: bool = False
-    """Whether it is a `toolgate stdio` of the same user."""
+    """Whether the client is a `toolgate stdio` of the same user."""
 
 
 class RefusalListener(Protocol):
-    """Learns of each refused login."""
+    """Receives each refused login."""
 
     def __call__(self, reason: str, *, address: str, caller_id: str, entry_point: str) -> None:
-        """Take note of it; never waits, never fails.
+        """Record a refused login. Never waits, never raises.
 
         Args:
             reason: `no_token`, `wrong_token` or `wrong_project`.
             address: IP address of the client.
-            caller_id: Who the token belongs to; empty if that is unknown.
+            caller_id: Owner of the token; empty if unknown.
             entry_point: Such as `mcp` or `console`.
         """
         ...
@@ -102,9 +101,9 @@ class Admission:
         self._projects = projects
         self._local = local
         self.local_key = ""
-        """What commands of the same user show; empty: nobody can."""
+        """Key that commands of the same user present; if empty, none is accepted."""
         self.required = required
-        """Whether a credential is needed."""
+        """Whether credentials are required."""
         self._failures = LoginFailures()
         self._on_refusal = on_refusal
         self._forwarded_headers = forwarded_headers
@@ -113,17 +112,17 @@ class Admission:
 
     @property
     def issuers(self) -> tuple[str, ...]:
-        """Where clients can log in."""
+        """URLs of the servers where clients can log in."""
         return tuple(
             issuer for authenticator in self._authenticators for issuer in authenticator.issuers
         )
 
     async def admit(self, presented: PresentedCredentials) -> Caller:
-        """The caller of a request.
+        """Authenticate a request and return its caller.
 
         Raises:
-            CredentialError: A credential is needed and none came, or it is worth nothing.
-            ForbiddenError: The project does not exist, or is not the caller's.
+            CredentialError: A credential is required but missing, or it is invalid.
+            ForbiddenError: The project does not exist, or the caller has no access to it.
         """
         try:
             return await self.authenticate(presented)
@@ -132,11 +131,11 @@ class Admission:
             raise
 
     async def authenticate(self, presented: PresentedCredentials) -> Caller:
-        """As `admit`; a refusal is not noted, since some requests are answered without a caller.
+        """Do the same as `admit` without recording refusals: some requests do not need a caller.
 
         Raises:
-            CredentialError: A credential is needed and none came, or it is worth nothing.
-            ForbiddenError: The project does not exist, or is not the caller's.
+            CredentialError: A credential is required but missing, or it is invalid.
+            ForbiddenError: The project does not exist, or the caller has no access to it.
         """
         with observe("identity"):
             identity = await self._identify(presented)
@@ -162,10 +161,10 @@ class Admission:
             )
 
     def caller_of(self, identity: Identity, presented: PresentedCredentials) -> Caller:
-        """Somebody who is known, in the project that a request names.
+        """Create the caller for a known identity, in the project that a request names.
 
         Raises:
-            ForbiddenError: The project does not exist, or is not the caller's.
+            ForbiddenError: The project does not exist, or the caller has no access to it.
         """
         return Caller(
             caller_id=identity.caller_id,
@@ -180,10 +179,10 @@ class Admission:
         )
 
     async def identify(self, presented: PresentedCredentials) -> Identity:
-        """Who asks.
+        """Return the identity of the caller.
 
         Raises:
-            CredentialError: A credential is needed and none came, or it is worth nothing.
+            CredentialError: A credential is required but missing, or it is invalid.
         """
         try:
             return await self._identify(presented)
@@ -203,7 +202,7 @@ class Admission:
         try:
             identity = await self._verify(credential)
         except CredentialError as error:
-            # After the check: guesses never keep out who has a valid token at the same address.
+            # After the check, so that guesses never lock out valid tokens from the same address.
             if not error.was_issued and (wait_s := self._failures.add(presented.address, prefix)):
                 raise CredentialError(
                     f"Too many wrong tokens from {presented.address or 'this client'}"
@@ -216,7 +215,7 @@ class Admission:
         return identity
 
     async def _verify(self, credential: str) -> Identity:
-        """The identity behind a credential, from the first authenticator that knows it."""
+        """Return the identity for a credential, from the first authenticator that recognizes it."""
         for authenticator in self._authenticators:
             identity = await authenticator.identify(credential)
             if identity is not None:
@@ -237,7 +236,7 @@ class Admission:
         if not name:
             return DEFAULT_PROJECT
         if name not in self._projects() or (name not in allowed and "*" not in allowed):
-            # A project that there is not and one that is another's look the same.
+            # The response is the same for a project that does not exist and one without access.
             raise ForbiddenError(
                 f"There is no project {name[:60]!r} for you.",
                 hint="Name one that your token has, or none; ask the administrator of the gateway.",
@@ -245,7 +244,7 @@ class Admission:
         return name
 
     def _headers(self, identity: Identity, presented: PresentedCredentials) -> Mapping[str, str]:
-        """The headers that some server is to get; never a token of the gateway itself."""
+        """Return the headers that servers are to receive; never a token of the gateway itself."""
         return {
             name: presented.headers[name]
             for name in self._forwarded_headers()
@@ -254,10 +253,10 @@ class Admission:
         }
 
     def _folder(self, presented: PresentedCredentials) -> str:
-        """Where the client works, if a program of the same user says so."""
+        """Return the client's working folder, if a program of the same user states it."""
         if not presented.folder:
             return ""
-        # A folder of this machine: a remote client must not name one.
+        # The folder is on this machine, so a remote client must not set it.
         is_own = presented.is_relay or (
             bool(self.local_key)
             and hmac.compare_digest((presented.local_key or "").encode(), self.local_key.encode())
@@ -267,14 +266,14 @@ class Admission:
 
 
 def _credential(presented: PresentedCredentials) -> str:
-    """The token of a request: of the header, else of `_meta`.
+    """Return the token of a request: from the header, else from `_meta`.
 
     Raises:
-        CredentialError: There is none.
+        CredentialError: There is no token.
     """
     if presented.authorization is not None:
         scheme, _, token = presented.authorization.strip().partition(" ")
-        # Names of schemes ignore case (RFC 9110 section 11.1).
+        # Scheme names are case-insensitive (RFC 9110 section 11.1).
         if scheme.lower() == "bearer" and token.strip():
             return token.strip()
         if not isinstance(presented.meta_token, str) or not presented.meta_token:
@@ -293,12 +292,12 @@ def _credential(presented: PresentedCredentials) -> str:
 
 
 def _prefix_of(credential: str) -> str:
-    """The public part of a token; empty if it has none, as a JWT."""
+    """Return the prefix of a token; empty if it has none, such as a JWT."""
     match = _TOKEN_PREFIX.match(credential)
     return match[0] if match else ""
 
 
 def _word(value: object) -> str:
-    """A project as it was named; empty when none was."""
+    """Return the project name that was sent; empty if none was."""
     word = value.strip() if isinstance(value, str) else ""
     return "" if word in NO_PROJECT else word

@@ -18,18 +18,18 @@ __all__ = [
 ]
 
 Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
-"""For each tool of a snapshot, whether the caller may see and run it. Nobody may change one."""
+"""For each tool of a snapshot, whether the caller may see and run it. Must not be changed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AccessDecision:
-    """An answer of `Access.decide`."""
+    """Result of `Access.decide`."""
 
     allowed: bool
-    """Whether the caller may."""
+    """Whether the caller is allowed."""
 
     rule: str
-    """The rule that said so, for the audit and for `explain`."""
+    """The rule that decided, for the audit log and for `explain`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,14 +40,14 @@ class DecisionStep:
     """`project`, `tool_permissions`, `read_only`, `internal`, `rules`."""
 
     passed: bool
-    """Whether it lets the thing pass."""
+    """Whether this stage allows it."""
 
     reason: str
-    """One sentence: the rule, with its file and line or its row."""
+    """One sentence: the rule, with its file and line or its id in the store."""
 
 
 class Resource(Protocol):
-    """A tool as far as the decision looks at it."""
+    """What a decision needs to know about a tool."""
 
     @property
     def key(self) -> str:
@@ -56,93 +56,95 @@ class Resource(Protocol):
 
     @property
     def server(self) -> str:
-        """Its server."""
+        """Name of its server."""
         ...
 
     @property
     def read_only(self) -> bool:
-        """Whether it says that it changes nothing."""
+        """Whether the tool is marked as read-only."""
         ...
 
     @property
     def destructive(self) -> bool:
-        """Whether it may destroy something; what does not say is taken for that."""
+        """Whether the tool may be destructive; true unless it is marked otherwise."""
         ...
 
     @property
     def internal(self) -> bool:
-        """Whether it is part of others; it takes the right `internal` then."""
+        """Whether the tool is a part of others, which requires the right `internal`."""
         ...
 
 
 class ResourceSnapshot(Protocol):
-    """The tools at one moment."""
+    """The tools at one point in time."""
 
     @property
     def version(self) -> int:
-        """Grows with each change."""
+        """Increases with each change."""
         ...
 
     @property
     def tools(self) -> tuple[Resource, ...]:
-        """All of them, in their order."""
+        """All tools, in order."""
         ...
 
     def tool(self, key: str) -> Resource | None:
-        """One by its key."""
+        """Return a tool by its key; None if it does not exist."""
         ...
 
 
 class Access(Protocol):
-    """Decides by caller. A decision for one thing and a mask over many always agree."""
+    """Decides for callers. A decision about one tool and the mask for all tools always agree."""
 
     def decide(self, caller: Caller, action: str, key: str) -> AccessDecision:
-        """May the caller do this here?
+        """Decide whether a caller may do something.
 
         Args:
-            caller: Who asks.
+            caller: The caller.
             action: `list`, `call`: a tool; seeing and running it are one permission. `read`: a
-                resource. `prompt`. `server`: see that it is there; `reach`: use anything of it.
+                resource. `prompt`. `server`: see that it exists; `reach`: use anything of it.
                 `right`.
-            key: `server:name` of a tool or prompt, `server:uri` of a resource, a server, a right.
+            key: `server:name` of a tool or prompt, `server:uri` of a resource, a server, a
+                right.
         """
         ...
 
     def reads_only(self, caller: Caller, thing: Resource) -> bool:
         """Whether a tool counts as read-only for a caller.
 
-        Its server says so and is trusted, or the caller's project does (`read_only_allow`).
+        That is if its server marks it so and is trusted, or if the caller's project does
+        (`read_only_allow`).
         """
         ...
 
     def mask(self, caller: Caller, things: ResourceSnapshot) -> Mask | None:
-        """For each tool of a snapshot, whether the caller may see and run it; None: all."""
+        """Return for each tool whether the caller may see and run it; None for all."""
         ...
 
     def steps(self, caller: Caller, key: str) -> list[DecisionStep]:
-        """Every stage of the decision about a tool, in order, for `explain`."""
+        """Return every stage of the decision about a tool, in order, for `explain`."""
         ...
 
 
 class AllowAll:
-    """Everybody who reached this gateway may do everything: for measuring and for tests."""
+    """Allows everything to every caller: for measurements and tests."""
 
     def decide(self, caller: Caller, action: str, key: str) -> AccessDecision:
-        """Yes."""
+        """Allow it."""
         del caller, action, key
         return AccessDecision(allowed=True, rule="allow-all")
 
     def reads_only(self, caller: Caller, thing: Resource) -> bool:
-        """What it says of itself."""
+        """Whether the tool is marked as read-only."""
         del caller
         return thing.read_only
 
     def mask(self, caller: Caller, things: ResourceSnapshot) -> Mask | None:
-        """All of them."""
+        """Allow all tools."""
         del caller, things
         return None
 
     def steps(self, caller: Caller, key: str) -> list[DecisionStep]:
-        """There are none."""
+        """Return no stages."""
         del caller, key
         return []

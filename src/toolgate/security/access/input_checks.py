@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 
-# Characters of a name. Chosen: it has to fit into a table.
+# Maximum length of a name. Chosen: it has to fit into a table.
 _MOST_NAME = 64
 
 
@@ -30,7 +30,7 @@ _LONGEST_S = 3650 * 86_400.0
 
 
 def check_name(name: str, kind: str) -> None:
-    """Refuse a name that cannot be one."""
+    """Refuse an invalid name."""
     is_plain = name.isprintable() and name == name.strip() and "/" not in name
     if not name or len(name) > _MOST_NAME or not is_plain:
         raise ArgumentError(
@@ -45,7 +45,7 @@ def check_name(name: str, kind: str) -> None:
 
 
 def checked_limits(limits: Mapping[str, int]) -> dict[str, int]:
-    """The limits, if all of them can be set."""
+    """Return the limits if all of them are valid."""
     for name, value in limits.items():
         if name not in LIMITS or type(value) is not int or not 0 <= value < 2**53:
             raise ArgumentError(
@@ -56,7 +56,7 @@ def checked_limits(limits: Mapping[str, int]) -> dict[str, int]:
 
 
 def expiry_of(in_s: float | None) -> str | None:
-    """The moment at which a token expires; None: never."""
+    """Return the time at which a token expires; None for never."""
     if in_s is None:
         return None
     if not 0 < in_s <= _LONGEST_S:
@@ -81,20 +81,20 @@ _PROJECT_KINDS: Mapping[str, tuple[type, str]] = {
 
 
 _NO_SEARCHES = frozenset({"llm"})
-"""Modules in `search/` that pick from what another one finds."""
+"""Modules in `search/` that select from the results of another search."""
 
 
 def project_searches() -> list[str]:
-    """Names of the search strategies that a project may use, those of plugins included."""
+    """Return the names of the search strategies that a project may use, including plugins."""
     return [name for name in available("search") if name not in _NO_SEARCHES]
 
 
 _OF_DEFAULT = ("optimization", "mode", "budget_tokens", "pinned")
-"""What can be set for requests without a project."""
+"""Settings that can be changed for requests without a project."""
 
 
 def check_project_settings(settings: Json) -> None:
-    """Refuse settings of a project that do not fit."""
+    """Refuse invalid settings of a project."""
     for name, value in settings.items():
         kind, words = _PROJECT_KINDS.get(name, (None, ""))
         if kind is None:
@@ -125,7 +125,7 @@ def check_project_settings(settings: Json) -> None:
 
 
 def check_default_settings(settings: Mapping[str, object]) -> None:
-    """Refuse what cannot be set for requests without a project, but for all of the gateway."""
+    """Refuse settings that apply to the whole gateway, not only to requests without a project."""
     for name, value in settings.items():
         if name not in _OF_DEFAULT and value not in (None, "", [], {}):
             raise ArgumentError(
@@ -136,10 +136,10 @@ def check_default_settings(settings: Mapping[str, object]) -> None:
 
 
 def check_project_search(project: Json, settings: Settings) -> None:
-    """Refuse a search that a project could not use, or without which it could reach no tool.
+    """Refuse a search that a project cannot use, or without which it could not reach any tool.
 
     Raises:
-        ArgumentError: So it would be; the message says what to change.
+        ArgumentError: The search is refused; the message says what to change.
     """
     search = project.get("optimization") or settings.optimization
     mode = project.get("mode") or settings.mode

@@ -1,9 +1,9 @@
-"""Usage limits: calls per minute, at the same time and per day.
+"""Usage limits: calls per minute, concurrent calls, and usage per day.
 
-A minute is a bucket that refills all the time, so there is no moment at which everybody may start
-again; a day begins at midnight, UTC. What was used on a day is kept in the store. In a store that
-several machines use, the buckets are there too, and each process takes a few calls at a time;
-running calls are counted there as well.
+A minute is a token bucket that refills continuously, so callers do not all start again at the
+same moment; a day begins at midnight UTC. Daily usage is saved in the store. In a store shared
+by several machines, the buckets are in the store too, and each process takes a few calls at a
+time; concurrent calls are counted there as well.
 """
 
 import asyncio
@@ -30,31 +30,31 @@ __all__ = ["LIMITS", "CallLimits", "UsageLimits"]
 log = logging.getLogger(__name__)
 
 LIMITS = ("calls_per_minute", "concurrent_calls", "calls_per_day", "tokens_per_day")
-"""What can be limited for a caller."""
+"""Names of the limits for a caller."""
 
 Charge: TypeAlias = Callable[[int], None]
-"""Takes estimated tokens."""
+"""Receives estimated tokens."""
 
 _MINUTE_S = 60.0
-"""Seconds: limits are set per minute."""
+"""Seconds of a minute, since limits are set per minute."""
 _A_DAY = timedelta(days=1)
-# Callers, and tools, that are counted at a time; idle ones are forgotten first. Chosen.
+# Callers, and tools, that are counted at a time; idle ones are removed first. Chosen.
 _REMEMBERED = 50_000
-# Seconds between two exchanges of a daily count with the store: what a kill may lose, and how long
-# the use in another process may go unnoticed. Chosen.
+# Seconds between two exchanges of a daily count with the store: the usage that a kill may lose, and
+# how long usage in another process may go unnoticed. Chosen.
 _EXCHANGE_S = 0.5
-# A process takes calls for a second at a time out of a shared minute.
+# A process takes the calls of about a second at a time from a shared minute.
 _GRANTS_PER_MINUTE = 60
-# Seconds that a call waits at most for the store to count; then the process counts by itself.
+# Maximum seconds that a call waits for the store to count; then this process counts by itself.
 _STORE_WAIT_S = 2.0
-# Seconds until a store that failed is asked again.
+# Seconds until a failed store is retried.
 _RETRY_S = 5.0
 _DAY_LIMITS = frozenset({"calls_per_day", "tokens_per_day"})
 
 
 @dataclass(kw_only=True)
 class _UsageCount:
-    """What somebody, or a tool, has used."""
+    """Usage of a caller or a tool."""
 
     left: float = -1.0
     at: float = 0.0
@@ -72,29 +72,29 @@ class _UsageCount:
 
     @property
     def is_saved(self) -> bool:
-        """Whether the store has all that it should."""
+        """Whether the store has all the usage that it should."""
         return not (self.is_stored and (self.unsaved_calls or self.unsaved_tokens))
 
     @property
     def is_idle(self) -> bool:
-        """Whether it may be forgotten."""
+        """Whether this count can be removed from memory."""
         return not self.running and self.is_saved
 
     def add(self, *, calls: int = 0, tokens: int = 0) -> None:
-        """Count something of today."""
+        """Add usage to today's count."""
         self.calls += calls
         self.tokens += tokens
         self.unsaved_calls += calls
         self.unsaved_tokens += tokens
 
     def take_unsaved(self) -> DayUsage:
-        """What the store does not have yet; it counts as saved from now on."""
+        """Return the usage that is not in the store yet, and count it as saved."""
         used = DayUsage(calls=self.unsaved_calls, tokens=self.unsaved_tokens)
         self.unsaved_calls = self.unsaved_tokens = 0
         return used
 
     def wait_s(self, per_minute: int, clock_s: float) -> float:
-        """Seconds until a call is left in the bucket; 0: now, and it is taken."""
+        """Return the seconds until the bucket has a call; 0 takes one now."""
         if self.is_shared:
             if not self.granted:
                 return max(self.empty_until - clock_s, 0.001)
@@ -112,10 +112,10 @@ class _UsageCount:
         return (1.0 - self.left) * _MINUTE_S / per_minute
 
     def begin_day(self, day: str) -> None:
-        """Count anew when a day has begun; a clock that is set back begins none.
+        """Reset the count when a day has begun; a clock that is set back does not begin one.
 
-        Around midnight it may be set back and go on: that is the same day. One that was wrong by
-        more is right from now on.
+        If it is set back around midnight, that is still the same day. If it was wrong by more
+        than a day, its new date counts.
         """
         if self.day < day:
             self.day, self.calls, self.tokens = day, 0, 0
@@ -127,23 +127,23 @@ class _UsageCount:
 
 @dataclass(frozen=True, kw_only=True)
 class CallLimits:
-    """The limits that one call of a tool counts for."""
+    """The limits that apply to one tool call."""
 
     caller_id: str
-    """Who calls."""
+    """Id of the caller."""
 
     tool: str
-    """The key of the tool."""
+    """Key of the tool."""
 
     of_caller: Mapping[str, int]
-    """By name: those of the caller, else of its project, else of all callers."""
+    """Limits by name: those of the caller, else of its project, else of all callers."""
 
     of_tool: ToolLimitTable | None
-    """Those of the tool."""
+    """Limits of the tool; None if it has none."""
 
     @property
     def slots(self) -> dict[str, int]:
-        """Calls that may run at the same time, by the name of the limit in the store."""
+        """Maximum concurrent calls, by the name of the limit in the store."""
         tool = 0 if self.of_tool is None else self.of_tool.concurrent_calls
         own = self.of_caller.get("concurrent_calls", 0)
         slots = {f"caller:{self.caller_id}": own, f"tool:{self.tool}": tool}
@@ -151,7 +151,7 @@ class CallLimits:
 
 
 class UsageLimits:
-    """Counts calls of tools and refuses those that are too many."""
+    """Counts tool calls and refuses those that exceed a limit."""
 
     def __init__(
         self,
@@ -174,11 +174,11 @@ class UsageLimits:
         self._slots = SharedSlots(store, clock)
 
     def reload(self, settings: LimitSettings) -> None:
-        """Use other limits from the next call on; what was used counts for them too."""
+        """Apply new limits from the next call on; previous usage still counts."""
         self._settings = settings
 
     def for_call(self, caller: Caller, key: str) -> CallLimits | None:
-        """The limits of a call of a tool; None: nothing limits it, and nothing is counted."""
+        """Return the limits of a tool call; None if there are none, and nothing is counted."""
         of_caller, of_tool = self._of(caller), self._of_tool(key)
         if not of_caller and of_tool is None:
             return None
@@ -188,13 +188,14 @@ class UsageLimits:
 
     @asynccontextmanager
     async def hold(self, call: CallLimits) -> AsyncGenerator[Charge]:
-        """Count a call of a tool, which runs in the block.
+        """Count a tool call, which runs in the block.
 
-        Gives a function for the estimated tokens of its result. Without a limit on calls at the
-        same time, or where no other machine uses the store, the block costs no request to it.
+        Yields a function that receives the estimated tokens of its result. Without a limit on
+        concurrent calls, or if no other machine uses the store, the block sends no request to
+        the store.
 
         Raises:
-            LimitError: It is one too many.
+            LimitError: The call exceeds a limit.
         """
         await self.refresh(call)
         self._check_running(call)  # before the store is asked: refusals should be cheap
@@ -207,10 +208,10 @@ class UsageLimits:
                 yield charge
 
     async def refresh(self, call: CallLimits) -> None:
-        """Bring the counts for a call in step with the store, right before `acquire`.
+        """Synchronize the counts for a call with the store, right before `acquire`.
 
-        Without a limit per day, and without one per minute in a store that several machines use,
-        nothing is asked of the store. A store that fails leaves counting to this process.
+        Sends no request to the store without a limit per day, and without one per minute in a
+        store that several machines use. If the store fails, this process counts by itself.
         """
         who = self._count(self._callers, call.caller_id)
         if _DAY_LIMITS & call.of_caller.keys():
@@ -226,27 +227,27 @@ class UsageLimits:
         if call.of_tool is not None and call.of_tool.calls_per_minute:
             tool = self._count(self._tools, call.tool)
             buckets.append((f"tool:{call.tool}", tool, call.of_tool.calls_per_minute))
-        # Again after each wait: meanwhile another call may have taken what there was.
+        # Check again after each wait: another call may have taken the calls in the meantime.
         while empty := next((bucket for bucket in buckets if self._needs_calls(bucket[1])), None):
             if not await self._take_calls(*empty):
                 return
 
     async def save(self) -> None:
-        """Write down what was used; a store that fails is asked again later."""
+        """Save usage in the store; a store that fails is retried later."""
         await self._exchange({})
 
     async def keep_saved(self) -> None:
-        """Save again and again, and keep the slots of running calls, until cancelled."""
+        """Save regularly and renew the slots of running calls, until cancelled."""
         while True:
             await anyio.sleep(_EXCHANGE_S)
             await self.save()
             await self._slots.keep()
 
     def acquire(self, call: CallLimits) -> AbstractContextManager[Charge]:
-        """Count a call of a tool in this process. Returns a function for its estimated tokens.
+        """Count a tool call in this process. Returns a function that receives its estimated tokens.
 
         Raises:
-            LimitError: It is one too many.
+            LimitError: The call exceeds a limit.
         """
         self._check_running(call)
         who = self._count(self._callers, call.caller_id)
@@ -258,7 +259,7 @@ class UsageLimits:
         return _running(who, tool)
 
     def _of(self, caller: Caller) -> dict[str, int]:
-        """The limits of a caller that are set: its own, else its project's, else those of all."""
+        """Return the limits of a caller: its own, else its project's, else those of all callers."""
         project = self._of_project(caller.project_id)
         token_limits = dict(caller.identity.limits)
         limits: dict[str, int] = {}
@@ -276,8 +277,8 @@ class UsageLimits:
         return count.exchanged_at < 0 or self._clock() - count.exchanged_at > _EXCHANGE_S
 
     async def _exchange(self, asked: Mapping[str, _UsageCount]) -> None:
-        """Save what is not saved, and read the totals of that and of the counts asked for."""
-        # In a task of its own: a call that is cancelled must not lose what others have used.
+        """Save unsaved usage, and read the totals for it and for the given counts."""
+        # In a separate task: a cancelled call must not lose the usage of others.
         exchange = asyncio.ensure_future(self._exchange_whole(asked))
         try:
             await asyncio.shield(exchange)
@@ -326,7 +327,7 @@ class UsageLimits:
         return not count.granted and self._clock() >= count.empty_until
 
     async def _take_calls(self, name: str, count: _UsageCount, per_minute: int) -> bool:
-        """Take calls for a second out of a shared minute; whether there were any."""
+        """Take calls for a second from a shared minute; return whether there were any."""
         try:
             with store_deadline(_STORE_WAIT_S):
                 grant = await self._store.take_calls(

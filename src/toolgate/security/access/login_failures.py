@@ -1,4 +1,4 @@
-"""Counts wrong credentials per address and per token prefix, and says how long guessers wait."""
+"""Counts wrong credentials by address and token prefix, and delays clients that guess."""
 
 from collections import deque
 from collections.abc import Hashable
@@ -9,16 +9,17 @@ from toolgate.base.addresses import client_network
 __all__ = ["LoginFailures"]
 
 # Failures of one address, or with one token prefix, within `_WINDOW_S` seconds that are answered
-# without a delay. Chosen: a person who mistypes needs fewer, a guesser gains nothing from them.
+# without a delay. Chosen: a person who mistypes needs fewer, and guessing gains nothing from them.
 _MAX_FAILURES = 10
 _WINDOW_S = 60.0
-"""Seconds that failures are counted together; chosen."""
-# Addresses and prefixes that are remembered; the oldest are forgotten first. Chosen: a few MB.
+"""Seconds in which failures are counted together (chosen)."""
+# Maximum number of addresses and prefixes in memory; the oldest are removed first. Chosen: a few
+# MB.
 _MAX_REMEMBERED = 10_000
 
 
 class LoginFailures:
-    """Remembers failed logins of the last minute. Successful logins are never delayed by it."""
+    """Counts failed logins of the last minute. Successful logins are never delayed."""
 
     def __init__(self) -> None:
         self._failures: dict[Hashable, deque[float]] = {}
@@ -28,7 +29,7 @@ class LoginFailures:
 
         Args:
             address: IP address of the client.
-            prefix: Public part of the token that was sent; empty if it has none.
+            prefix: Prefix of the token that was sent; empty if it has none.
 
         Returns:
             Seconds that the client is told to wait; 0 below the limit.
@@ -39,7 +40,7 @@ class LoginFailures:
         return max(self._count(key) for key in keys)
 
     def forget(self, prefix: str) -> None:
-        """Forget the failures with a token prefix, after a success with it."""
+        """Delete the failures with a token prefix, after a success with it."""
         self._failures.pop(("prefix", prefix), None)
 
     def _count(self, key: Hashable) -> float:

@@ -1,13 +1,13 @@
-"""Decides access: rules compiled to masks over all tools, or applied to one at a time.
+"""Decides access: rules compiled to masks over all tools, or applied to a single one.
 
 ```
 project ▶ tool_permissions ▶ read-only ▶ internal ▶ deny ▶ allow ▶ otherwise
 ```
 
-A *permission set* is what two callers share who may do the same; the masks of a set are made once
-and hold until rules, servers or tools change. For each pattern there is a row of bits over the
-tools: those are made in the background when the catalog changes, and a mask is a few of them or-ed
-together.
+Callers with the same permissions share a *permission set*; its masks are computed once and stay
+valid until rules, servers or tools change. Each pattern has a row of bits over the tools: the
+rows are computed in the background when the catalog changes, and a mask combines a few of them
+with a bitwise or.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ __all__ = ["Policy", "PolicyInputs", "ProjectRules", "Resources"]
 
 log = logging.getLogger(__name__)
 
-# Permission sets whose decisions are kept. Chosen: gateways have fewer kinds of callers.
+# Maximum number of cached permission sets. Chosen: gateways have fewer kinds of callers.
 _KEPT = 4_096
 
 
@@ -48,12 +48,12 @@ class Resources(Protocol):
 
     @property
     def generation(self) -> int:
-        """Grows with each change of servers or of what they offer."""
+        """Increases with each change of servers or of what they offer."""
         ...
 
     @property
     def snapshot(self) -> ResourceSnapshot:
-        """The tools now."""
+        """The current tools."""
         ...
 
     @property
@@ -64,19 +64,19 @@ class Resources(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class ProjectRules:
-    """What a project says about access."""
+    """Access settings of a project."""
 
     servers: tuple[str, ...] = ()
     """Names of its servers."""
 
     read_only: bool = False
-    """Whether only tools run that are marked read-only."""
+    """Whether only tools that are marked read-only can run."""
 
     read_only_allow: tuple[str, ...] = ()
-    """Patterns of tools that run where only read-only ones do, whatever they are marked."""
+    """Patterns of tools that count as read-only, however they are marked."""
 
     shared_servers: bool = True
-    """Whether servers without a project are seen."""
+    """Whether servers without a project are visible."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,28 +84,28 @@ class PolicyInputs:
     """All inputs of decisions besides the catalog; replaced as a whole."""
 
     required: bool = False
-    """Whether what no rule allows is denied to everybody but the local user."""
+    """Whether everything that no rule allows is denied, except to the local user."""
 
     rules: tuple[AccessRule, ...] = ()
-    """Of the configuration and of the store."""
+    """Rules of the configuration and of the store."""
 
     projects: Mapping[str, ProjectRules] = field(default_factory=dict[str, ProjectRules])
-    """By name."""
+    """Projects by name."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _PermissionKey:
-    """What decides of a caller; callers that are equal here have the same permissions."""
+    """What determines permissions; callers with equal keys have the same permissions."""
 
     is_local: bool
     project: str
     subjects: frozenset[str]
-    """Words by which rules can mean it, only those that some rule has."""
+    """Subjects of rules that mean the caller; only those that occur in a rule."""
     read_only: bool
 
 
 class _PermissionSet:
-    """What the callers of one permission set may do, for one state of everything."""
+    """What the callers with one permission key may do, for one state of all inputs."""
 
     def __init__(self, policy: "Policy", who: _PermissionKey) -> None:
         self._policy = policy
@@ -119,16 +119,16 @@ class _PermissionSet:
 
     @property
     def is_bound(self) -> bool:
-        """Whether rules count for it at all."""
+        """Whether rules apply at all."""
         return self._policy.inputs.required and not self._who.is_local
 
     def mask(self, tools: ToolMatrix) -> Mask:
-        """Over all tools."""
+        """Return the mask over all tools."""
         mask = self._masks.get(tools.version)
         if mask is None:
             bits = self._bits(tools)
             mask = np.unpackbits(bits, count=tools.count).astype(np.bool_)
-            # Shared by all requests of the caller.
+            # All requests of the caller share it.
             mask.setflags(write=False)
             self._masks = {tools.version: mask}
         return mask
@@ -137,7 +137,7 @@ class _PermissionSet:
         policy, who = self._policy, self._who
         bits = policy.tools_in_project(who.project, tools)
         if who.read_only:
-            # A new array: the row belongs to the project and to its other callers.
+            # A new array, since the row is shared by all callers of the project.
             bits = bits & policy.read_only_tools(who.project, tools)
         if not self.may_internal:
             bits = bits & ~tools.internal
@@ -151,17 +151,17 @@ class _PermissionSet:
             ]
             for effect in ("allow", "deny")
         )
-        # Who has no rule may do nothing: rights are given, never assumed.
+        # Without a rule nothing is allowed: rights are granted, never assumed.
         if not allowed:
             return np.zeros_like(bits)
         bits = bits & np.bitwise_or.reduce(allowed, axis=0)
-        # A denial wins over any number of rules that allow.
+        # A deny rule overrides any number of allow rules.
         if denied:
             bits &= ~np.bitwise_or.reduce(denied, axis=0)
         return bits
 
     def steps(self, kind: str, key: str, thing: Resource | None) -> list[DecisionStep]:
-        """Every stage of the decision about one thing, in order, all of them."""
+        """Return every stage of the decision about one item, in order."""
         policy, who = self._policy, self._who
         server = key.partition(":")[0]
         steps = [policy.project_step(who.project, server)]
@@ -195,7 +195,7 @@ class _PermissionSet:
         return steps
 
     def rules_step(self, kind: str, key: str, thing: Resource | None) -> DecisionStep:
-        """What the rules say, and which of them."""
+        """Apply the rules, and name the one that decided."""
         if self._who.is_local:
             return DecisionStep(
                 stage="rules", passed=True, reason="The local user may do everything."
@@ -221,7 +221,7 @@ class _PermissionSet:
 
 
 class Policy:
-    """Decides for all callers; `Access` of a real gateway."""
+    """Decides for all callers; the `Access` of a real gateway."""
 
     def __init__(self, resources: Resources, grounds: PolicyInputs | None = None) -> None:
         self._resources = resources
@@ -237,16 +237,16 @@ class Policy:
         self._has_projects = False
         self._internal_in = -1, False
         self._switches: Mapping[str, Mapping[str, bool]] = {}
-        """`tool_permissions` by server, of those that take tools away."""
+        """`tool_permissions` by server, for servers that disable tools."""
         self.distrusted: frozenset[str] = frozenset()
-        """Servers whose annotations are not believed."""
+        """Servers whose annotations are not trusted."""
         self.by_subject: dict[str, list[AccessRule]] = {}
-        """Rules by whom they are for."""
+        """Rules by subject."""
         self.inputs = grounds or PolicyInputs()
         self.reload(self.inputs)
 
     def reload(self, grounds: PolicyInputs) -> None:
-        """Replace the inputs; effective with the next decision."""
+        """Replace the inputs; effective from the next decision."""
         self.inputs = grounds
         self.by_subject = {}
         for rule in (*BUILT_IN, *grounds.rules):
@@ -255,15 +255,15 @@ class Policy:
         self._forget()
 
     async def aclose(self) -> None:
-        """End what is being compiled."""
+        """Cancel the compilation in the background."""
         if self._compiling is not None:
             self._compiling.cancel()
             await asyncio.gather(self._compiling, return_exceptions=True)
 
-    # Deciding
+    # Decisions
 
     def decide(self, caller: Caller, action: str, key: str) -> AccessDecision:
-        """May the caller do this here?"""
+        """Decide whether a caller may do something."""
         permissions = self._set_of(caller)
         kind = _KIND_OF.get(action, "tool")
         verdict = permissions.verdicts.get((kind, key))
@@ -281,7 +281,7 @@ class Policy:
         return is_marked or self.counts_as_read_only(caller.project_id, thing.key)
 
     def mask(self, caller: Caller, things: ResourceSnapshot) -> Mask | None:
-        """For each tool, whether the caller may see and run it; None: all."""
+        """Return for each tool whether the caller may see and run it; None for all."""
         permissions = self._set_of(caller)
         limits_all = self._switches or self._has_projects or self.inputs.projects
         limits_all = limits_all or self._any_internal(things)
@@ -295,11 +295,11 @@ class Policy:
         return self._internal_in[1]
 
     def steps(self, caller: Caller, key: str) -> list[DecisionStep]:
-        """Every stage of the decision about a tool."""
+        """Return every stage of the decision about a tool."""
         return self._set_of(caller).steps("tool", key, self._resources.snapshot.tool(key))
 
     def without_effect(self) -> list[AccessRule]:
-        """Rules about tools and servers that fit nothing that there is, so that they are seen."""
+        """Return rules about tools and servers that match nothing, to report them."""
         servers = {spec.name for spec in self._resources.specs}
         tools = self._tools_of(self._resources.snapshot)
         return [
@@ -313,7 +313,7 @@ class Policy:
         ]
 
     def contradictions(self) -> list[tuple[AccessRule, AccessRule]]:
-        """Rules that allow what another denies to the same in the same words: they do nothing."""
+        """Return allow rules without effect and the equal deny rules that override them."""
         denied = {
             (rule.who, rule.kind, rule.pattern, rule.hint): rule
             for rule in self.inputs.rules
@@ -327,13 +327,13 @@ class Policy:
         ]
 
     def compile_soon(self) -> None:
-        """Match all patterns against the tools in the background, for masks to be quick."""
+        """Match all patterns against the tools in the background, so that masks are fast."""
         if not self.inputs.required or self._compiling is not None:
             return
         self._compiling = asyncio.ensure_future(self._compile())
 
     def compile_now(self) -> None:
-        """The same at once, where nobody waits meanwhile."""
+        """Match all patterns now, when no other work is waiting."""
         self._refresh()
         self._tools = compile_rules(self._resources.snapshot, self.by_subject, self.distrusted)
 
@@ -346,10 +346,10 @@ class Policy:
         finally:
             self._compiling = None
 
-    # What is known of callers, servers and tools
+    # Information about callers, servers and tools
 
     def tools_in_project(self, project: str, tools: ToolMatrix) -> BitRow:
-        """The tools that requests of a project reach, as packed bits; nobody may change them."""
+        """Return the tools that a project can reach, as packed bits that must not be changed."""
         if self._within_of is not tools:
             self._within_of, self._within = tools, {}
         row = self._within.get(project)
@@ -365,26 +365,26 @@ class Policy:
         return row
 
     def read_only_tools(self, project: str, tools: ToolMatrix) -> BitRow:
-        """The tools that run where only read-only ones do."""
+        """Return the tools that count as read-only in a project."""
         row = tools.read_only
         for pattern in self.inputs.projects.get(project, _PLAIN).read_only_allow:
             row = row | tools.row(_pattern_rule(pattern))
         return row
 
     def counts_as_read_only(self, project: str, key: str) -> bool:
-        """Whether a project says of a tool that it counts as read-only."""
+        """Whether a project declares a tool as read-only."""
         patterns = self.inputs.projects.get(project, _PLAIN).read_only_allow
         return any(
             _is_about(_pattern_rule(pattern), "tool", key, (False, True)) for pattern in patterns
         )
 
     def projects_of(self, server: str) -> tuple[str, ...]:
-        """The projects of a server; none: all see it."""
+        """Return the projects of a server; empty if it is shared."""
         self._refresh()
         return tuple(sorted(self._projects_of.get(server, ())))
 
     def project_step(self, project: str, server: str) -> DecisionStep:
-        """Whether a server is within reach of a project."""
+        """Decide whether a project can reach a server."""
         projects = self._projects_of.get(server, frozenset())
         asked = "no project" if project == DEFAULT_PROJECT else f"project {project!r}"
         if project in projects:
@@ -421,7 +421,7 @@ class Policy:
     def _server_verdict(
         self, permissions: _PermissionSet, caller: Caller, name: str
     ) -> AccessDecision:
-        """A server is known to those who may use anything of it."""
+        """Show a server to those who may use anything of it."""
         step = self.project_step(caller.project_id, name)
         if not step.passed:
             return AccessDecision(allowed=False, rule=step.reason)
@@ -441,7 +441,7 @@ class Policy:
                 denied = any(
                     other.kind == "any"
                     or (other.kind == "server" and matches_pattern(other.pattern, name))
-                    # A star of the allowed pattern is text here, which only a star can match.
+                    # A star in the allowed pattern is plain text here, which only a star can match.
                     or (other.kind == rule.kind and matches_pattern(other.pattern, rule.pattern))
                     for other in permissions.deny
                     if not other.hint
@@ -488,7 +488,7 @@ class Policy:
         )
 
     def _refresh(self) -> None:
-        """Forget what was decided when the servers or their tools have changed."""
+        """Clear cached decisions if the servers or their tools have changed."""
         if self._generation != self._resources.generation:
             self._generation = self._resources.generation
             specs = self._resources.specs
@@ -504,7 +504,7 @@ class Policy:
             self.compile_soon_if_running()
 
     def is_taken_away(self, key: str) -> bool:
-        """Whether `tool_permissions` of its server take a tool away from everybody."""
+        """Whether `tool_permissions` of its server disable a tool for all callers."""
         server, _, tool = key.partition(":")
         switches = self._switches.get(server)
         return switches is not None and not is_switched_on(switches, tool)
@@ -516,7 +516,7 @@ class Policy:
                     yield tools.keys[at]
 
     def _claim(self) -> None:
-        """Find out which projects each server is of."""
+        """Determine the projects of each server."""
         projects_of: dict[str, set[str]] = {spec.name: set() for spec in self._specs}
         for spec in self._specs:
             if spec.project_id != DEFAULT_PROJECT:
@@ -528,7 +528,7 @@ class Policy:
         self._has_projects = any(projects_of.values())
 
     def compile_soon_if_running(self) -> None:
-        """As `compile_soon`, where there is a loop to do it in."""
+        """Call `compile_soon` if there is a running event loop."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
@@ -565,7 +565,7 @@ _KIND_OF = {
 
 
 def _pattern_rule(pattern: str) -> AccessRule:
-    """A pattern of tools as a rule has it."""
+    """Create a rule from a pattern of tools."""
     kind: Literal["tool", "server"] = "tool" if ":" in pattern else "server"
     return AccessRule(effect="allow", who="", kind=kind, pattern=pattern)
 
@@ -590,7 +590,7 @@ def _may_internal(
     *,
     is_local: bool,
 ) -> bool:
-    """Whether internal tools are given: by a rule that says so, to the local user too."""
+    """Whether internal tools are allowed; needs an explicit rule, even for the local user."""
     rules = by_subject.get("everyone", ()) if is_local else relevant
     effects = {
         rule.effect

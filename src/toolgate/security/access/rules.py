@@ -1,4 +1,4 @@
-"""Access rules: their patterns, and where they were written."""
+"""Access rules: their patterns and sources."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,48 +25,49 @@ __all__ = [
 ]
 
 Kind: TypeAlias = Literal["any", "server", "tool", "resource", "prompt", "right"]
-"""What a rule is about; `any`: all tools, resources and prompts, `server`: those of servers."""
+"""Target of a rule. `any`: all tools, resources and prompts; `server`: those of servers."""
 
 Hint: TypeAlias = Literal["", "read_only", "destructive"]
-"""Only tools that are marked so."""
+"""Restricts a rule to tools with this mark."""
 
 RIGHTS = ("manage", "internal", "approve")
-"""`manage`: servers, projects, tokens and permissions. `internal`: tools that are hidden by default
-because they are parts of others. `approve`: saying yes or no to calls that wait for a person."""
+"""`manage`: servers, projects, tokens and permissions. `internal`: tools that are hidden by
+default because they are parts of others. `approve`: approving or rejecting calls that await
+approval."""
 
 _KINDS = ("any", "server", "tool", "resource", "prompt", "right")
 _WHO = re.compile(r"everyone|(?:token|role|user(?:@[\w-]+)?|group|project):.+", re.DOTALL)
-# Characters of a pattern. Chosen: names of tools are shorter.
+# Maximum length of a pattern. Chosen: tool names are shorter.
 _LONGEST = 500
 
 
 @dataclass(frozen=True, kw_only=True)
 class AccessRule:
-    """A rule as the decision reads it."""
+    """An access rule, in the form that decisions use."""
 
     effect: Literal["allow", "deny"]
-    """What it says."""
+    """Effect of the rule."""
 
     who: str
-    """For whom."""
+    """Subject of the rule."""
 
     kind: Kind
-    """What it is about."""
+    """Target of the rule."""
 
     pattern: str
-    """Of names, keys (`server:tool`, `server:uri`, `server:prompt`) or rights."""
+    """Pattern for names, keys (`server:tool`, `server:uri`, `server:prompt`) or rights."""
 
     hint: Hint = ""
-    """Only tools that are marked so."""
+    """Restricts the rule to tools with this mark."""
 
     source: str = "built in"
-    """Where it was written: file and line, the row of the store, or `built in`."""
+    """Source of the rule: file and line, its id in the store, or `built in`."""
 
     permission_id: str = ""
-    """Its row in the store; empty: it is in none."""
+    """Id in the store; empty if it is not there."""
 
     def __str__(self) -> str:
-        """As people write it, with its place."""
+        """Return the rule as people write it, with its source."""
         target = self.pattern if self.kind in {"any", "tool"} else f"{self.kind}={self.pattern}"
         hint = f" ({self.hint})" if self.hint else ""
         return f"{self.effect} {target}{hint} to {self.who} [{self.source}]"
@@ -82,14 +83,14 @@ def _built_in() -> Iterator[AccessRule]:
 
 
 BUILT_IN = tuple(_built_in())
-"""What the three roles mean that are there from the start."""
+"""Rules of the three built-in roles."""
 
 
 def parse_pattern(text: str) -> tuple[Kind, str]:
-    """What a pattern is about: `*`, `server`, `server:tool`, or `KIND=pattern`.
+    """Parse a pattern (`*`, `server`, `server:tool`, or `KIND=pattern`) into kind and pattern.
 
     Raises:
-        ArgumentError: It is empty, too long, or names no kind that there is.
+        ArgumentError: The pattern is empty, too long, or has an unknown kind.
     """
     kind, equals, pattern = text.partition("=")
     if equals and kind in _KINDS and kind != "any" and 0 < len(pattern) <= _LONGEST:
@@ -111,10 +112,10 @@ def parse_pattern(text: str) -> tuple[Kind, str]:
 
 
 def check_who(who: str) -> str:
-    """The word for whom a rule is, if it is one.
+    """Return the subject of a rule if it is valid.
 
     Raises:
-        ArgumentError: It is not.
+        ArgumentError: The subject is invalid.
     """
     if not _WHO.fullmatch(who) or len(who) > _LONGEST or not who.isprintable():
         raise ArgumentError(
@@ -126,10 +127,10 @@ def check_who(who: str) -> str:
 
 
 def rules_of_file(tables: Iterable[PermissionTable]) -> Iterator[AccessRule]:
-    """The rules of the configuration.
+    """Return the rules of the configuration.
 
     Raises:
-        SettingError: A pattern is none.
+        SettingError: A pattern is invalid.
     """
     for table in tables:
         for effect, patterns in (("allow", table.allow), ("deny", table.deny)):
@@ -152,7 +153,7 @@ def rules_of_file(tables: Iterable[PermissionTable]) -> Iterator[AccessRule]:
 
 
 def rules_of_store(rows: Iterable[StoredPermission]) -> Iterator[AccessRule]:
-    """The rules that were made by command or API."""
+    """Return the rules that were created by command or API."""
     for row in rows:
         yield AccessRule(
             effect=row.effect,
@@ -167,9 +168,9 @@ def rules_of_store(rows: Iterable[StoredPermission]) -> Iterator[AccessRule]:
 
 @lru_cache(maxsize=16_384)
 def glob(pattern: str) -> re.Pattern[str]:
-    """A pattern as an expression: `*` any text, `?` any character, all else itself.
+    """Compile a pattern: `*` matches any text, `?` any character, all else itself.
 
-    Each part between two stars is looked for once, so that no pattern makes matching slow.
+    Each part between two stars is searched for once, so that no pattern makes matching slow.
     """
     first, *rest = (_literal(part) for part in re.split(r"\*+", pattern))
     if not rest:
@@ -180,7 +181,7 @@ def glob(pattern: str) -> re.Pattern[str]:
 
 
 def is_switched_on(switches: Mapping[str, bool], tool: str) -> bool:
-    """Whether `tool_permissions` leave a tool: its own name counts, else the longest pattern."""
+    """Whether `tool_permissions` enable a tool: its own name counts, else the longest pattern."""
     if tool in switches:
         return switches[tool]
     patterns = [name for name in switches if "*" in name or "?" in name]

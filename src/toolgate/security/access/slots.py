@@ -1,7 +1,7 @@
-"""Calls that run at the same time, counted over all processes that share a store.
+"""Concurrent calls, counted over all processes that share a store.
 
-Each running call has a row in the store for each limit that it counts for. A process prolongs the
-rows of its calls, so those of a process that was killed expire.
+Each running call has a row in the store for each limit that applies to it. A process renews the
+rows of its calls, so those of a killed process expire.
 """
 
 import logging
@@ -19,13 +19,13 @@ __all__ = ["LEASE_S", "SharedSlots"]
 log = logging.getLogger(__name__)
 
 LEASE_S = 6.0
-"""Seconds after which the calls of a killed process no longer count. Chosen."""
+"""Seconds after which the calls of a killed process no longer count (chosen)."""
 
 # Seconds between two renewals: one may fail before the lease ends.
 _RENEW_S = 2.0
-# Seconds that a call waits at most for the store; then its process counts by itself.
+# Maximum seconds that a call waits for the store; then this process counts by itself.
 _STORE_WAIT_S = 2.0
-# Seconds until a store that failed is asked again.
+# Seconds until a failed store is retried.
 _RETRY_S = 5.0
 
 
@@ -33,11 +33,11 @@ class SharedSlots:
     """The running calls of this process, as rows that other processes count too."""
 
     def __init__(self, store: AccessRepository, clock: Callable[[], float]) -> None:
-        """Make it; the store is asked once there is a call.
+        """Create the slots without a request to the store.
 
         Args:
-            store: Which has the rows.
-            clock: Seconds; never set back.
+            store: Holds the rows.
+            clock: Monotonic time in seconds.
         """
         self._store = store
         self._clock = clock
@@ -48,13 +48,13 @@ class SharedSlots:
 
     @asynccontextmanager
     async def held(self, limits: Mapping[str, int]) -> AsyncGenerator[FullLimit | None]:
-        """Hold a slot of each limit in the block; gives a limit that has none left.
+        """Hold a slot of each limit in the block; yields a limit that has no free slot.
 
         Without limits, in a store that only one machine uses, and while the store fails, nothing
         is held and no limit is full.
 
         Args:
-            limits: Calls that may run at the same time, by the name of the limit.
+            limits: Maximum concurrent calls, by the name of the limit.
         """
         if not limits or not self._store.shares_limits or self._clock() < self._ask_again_at:
             yield None
@@ -81,12 +81,12 @@ class SharedSlots:
         finally:
             self._running.discard(call_id)
             self._unfreed.add(call_id)
-            # Before the answer goes out: the client's next call may go to another replica.
+            # Before the response is sent: the client's next call may go to another replica.
             with anyio.CancelScope(shield=True):
                 await self._free()
 
     async def keep(self) -> None:
-        """Prolong the slots of running calls when it is time, and free what could not be freed."""
+        """Renew the slots of running calls when due, and retry freeing slots."""
         if self._unfreed:
             await self._free()
         now = self._clock()

@@ -1,4 +1,4 @@
-"""The tools of a snapshot as rows of bits, to match patterns against all of them at once."""
+"""Tools of a snapshot as rows of bits, to match patterns against all of them at once."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ _WILD = frozenset("*?")
 
 
 _OF_TOOLS = frozenset({"any", "server", "tool"})
-"""Kinds of rules that are about tools too."""
+"""Kinds of rules that apply to tools."""
 
 
 class ToolMatrix:
@@ -51,7 +51,7 @@ class ToolMatrix:
     def of_subject(
         self, rules: Mapping[str, Sequence[AccessRule]], word: str, effect: str
     ) -> BitRow | None:
-        """The tools that rules for a word allow, or deny; None: there is no such rule."""
+        """Return the tools that a subject's rules allow or deny; None without such a rule."""
         # Rules are replaced as a whole, so a new object means that results are outdated.
         if self._rules is not rules:
             self._rules, self._of_subjects = rules, {}
@@ -68,7 +68,7 @@ class ToolMatrix:
             return row
 
     def row(self, rule: AccessRule) -> BitRow:
-        """The tools that a rule is about, as packed bits."""
+        """Return the tools that a rule matches, as packed bits."""
         scope = "tool" if rule.kind == "tool" else "server"
         row = self._rows.get((scope, rule.pattern))
         if row is None:
@@ -80,19 +80,19 @@ class ToolMatrix:
                 )
             )
             row = self._rows[scope, rule.pattern] = matches
-        # Not in the cached row: rules with and without a hint share it.
+        # Not in the cached row, which rules with and without a hint share.
         if rule.hint:
             return row & (self.read_only if rule.hint == "read_only" else self.destructive)
         return row
 
     def of_servers(self, names: Iterable[str]) -> BitRow:
-        """The tools of servers."""
+        """Return the tools of servers."""
         bits = np.zeros(self.count, np.bool_)
         bits[[at for name in names for at in self.by_server.get(name, ())]] = True
         return np.packbits(bits)
 
     def of_keys(self, keys: Iterable[str]) -> BitRow:
-        """Tools by key; keys that there are not count for nothing."""
+        """Return tools by key; unknown keys are ignored."""
         bits = np.zeros(self.count, np.bool_)
         for key in keys:
             at = bisect_left(self.sorted, key)
@@ -101,12 +101,11 @@ class ToolMatrix:
         return np.packbits(bits)
 
     def _of_tools(self, pattern: str) -> BitRow:
-        # The fixed text before the first wildcard bounds a range of the sorted keys, so a
-        # pattern is matched against few of them.
+        # The fixed text before the first wildcard limits the search to a range of the sorted keys.
         wild = next((at for at, char in enumerate(pattern) if char in _WILD), len(pattern))
         head, rest = pattern[:wild], pattern[wild:]
         low = bisect_left(self.sorted, head)
-        # U+10FFFF, the last code point, sorts behind every key with this beginning.
+        # U+10FFFF, the last code point, sorts after every key with this prefix.
         high = bisect_left(self.sorted, head + chr(0x10FFFF)) if rest else low + 1
         near, places = self.sorted[low:high], self.order[low:high]
         bits = np.zeros(self.count, np.bool_)
@@ -123,7 +122,7 @@ class ToolMatrix:
 def compile_rules(
     things: ResourceSnapshot, rules: Mapping[str, Sequence[AccessRule]], distrusted: frozenset[str]
 ) -> ToolMatrix:
-    """A matrix in which all rules are matched already."""
+    """Create a matrix in which all rules are already matched."""
     tools = ToolMatrix(things, distrusted)
     for word in rules:
         for effect in ("allow", "deny"):
@@ -132,7 +131,7 @@ def compile_rules(
 
 
 def trusted_hints(thing: Resource | None, distrusted: frozenset[str]) -> tuple[bool, bool]:
-    """Whether a tool is read-only, and destructive; who is not trusted is not believed."""
+    """Return whether a tool is read-only and destructive; untrusted marks are ignored."""
     if thing is None or thing.server in distrusted:
         # The safe assumption: such a tool counts as one that writes and destroys.
         return False, True
@@ -140,7 +139,7 @@ def trusted_hints(thing: Resource | None, distrusted: frozenset[str]) -> tuple[b
 
 
 def matches_pattern(pattern: str, text: str) -> bool:
-    """Whether a text fits a pattern with `*` and `?`."""
+    """Whether a text matches a pattern with `*` and `?`."""
     if pattern == "*" or pattern == text:
         return True
     return not _WILD.isdisjoint(pattern) and glob(pattern).fullmatch(text) is not None

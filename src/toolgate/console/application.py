@@ -273,7 +273,7 @@ class Console:
         if error.wait_s:
             visit.problem = error
         sent = json.dumps([_with_query(visit, path), visit.sent_fields()])
-        if len(sent) > ANONYMOUS_FORM.max_bytes:  # escapes grow; it could not be sent back
+        if len(sent) > ANONYMOUS_FORM.max_bytes:  # too large to submit again, due to escapes
             sent = ""
         return visit.page("login.html", status=401, next=path, sent=sent, has_ended=True)
 

@@ -79,7 +79,7 @@ class Renderer:
         """Render a page as HTML."""
         path = visit.request.scope["path"].partition("/console")[2].strip("/")
         here = path.partition("/")[0]
-        if here == "navigation":  # the menu of another page
+        if here == "navigation":  # the menu for another page
             here = visit.asked("here")
         return self._templates.get_template(template).render(
             visit=visit,

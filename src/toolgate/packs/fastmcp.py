@@ -110,7 +110,7 @@ def _with_context(function: Callable[..., Any]) -> Callable[..., Any]:
     try:
         hints = get_type_hints(function, include_extras=True)
     except (NameError, TypeError):
-        return function  # the library says what is wrong with it
+        return function  # the library reports the error
     name = next((name for name, hint in hints.items() if is_context(hint)), None)
     if name is None:
         return function

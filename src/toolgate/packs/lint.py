@@ -200,7 +200,7 @@ def _numbered(path: Path, folder: Path) -> Iterator[tuple[str, int, str]]:
     try:
         text = PackFile(path).text
     except PackError:
-        return  # `Pack.problems` says so
+        return  # `Pack.problems` reports it
     for number, line in enumerate(text.splitlines(), 1):
         plain = line.strip()
         if plain and not plain.startswith("#"):
@@ -324,7 +324,7 @@ def _unasked(
         prompts = files.of(intent.name)
         tools = [tool for tool in intent.tools if tool in schemas]
         if len(prompts) < FEWEST:
-            continue  # `few-prompts` says what is missing
+            continue  # `few-prompts` reports it
         for tool in lint_tools.tools_without_prompts(tools, [text for _, _, text in prompts]):
             yield LintFinding(
                 rule="tool-without-prompt",

@@ -243,7 +243,7 @@ def _lacked(
 ) -> Iterator[RuleProblem]:
     properties = json_object(schema.get("properties"))
     if not properties and schema.get("additionalProperties", True) is not False:
-        return  # a schema that says nothing allows all
+        return  # an empty schema allows all parameters
     seen: set[str] = set()
     for parameter, line in listed:
         if parameter not in properties and parameter not in seen:

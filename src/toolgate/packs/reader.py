@@ -293,7 +293,7 @@ def files_of(folder: Path) -> Iterator[os.DirEntry[str]]:
             with os.scandir(directory) as listed:
                 entries = sorted(listed, key=lambda entry: entry.name)
         except OSError:
-            continue  # whoever reads the files of it says so
+            continue  # reported by the code that reads its files
         for entry in entries:
             if entry.name.startswith(".") or entry.name in _MADE:
                 continue

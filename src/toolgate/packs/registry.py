@@ -361,7 +361,7 @@ class Packs:
                 loaded = stamps
                 try:
                     await self.refresh()
-                except Exception:  # whatever is wrong now, later changes must still be seen
+                except Exception:  # later changes must still be detected
                     log.exception("packs cannot be read")
             previous = stamps
             with anyio.move_on_after(interval_s):

@@ -199,7 +199,7 @@ class _PackLoader:
             )
             return
         for tool in tools:
-            _ = tool.definition  # one that cannot be described is said now and not in a listing
+            _ = tool.definition  # report invalid tools now instead of when listing
         for tool in tools:
             if tool.name in self._tools:
                 self._twice("tool", tool.name, path, self._tools[tool.name][1])
@@ -243,7 +243,7 @@ class _PackLoader:
 
     def _bring(self, added: Mapping[str, Json], path: Path) -> None:
         for name, config in added.items():
-            server_spec(name, config)  # raises for a key that is none
+            server_spec(name, config)  # raises for unknown keys
             if name in self.added:
                 self._left_out(path, f"there is a server {name!r} already")
             else:
@@ -281,7 +281,7 @@ def _program_function(saved: SavedProgram) -> Any:
     async def run(context: ToolContext, **inputs: Any) -> Json:
         try:
             return await context.run_program(saved.code, inputs)
-        except ProgramError as error:  # for the model, and no fault of the pack
+        except ProgramError as error:  # for the model; not an error of the pack
             return {"content": [{"type": "text", "text": str(error)}], "isError": True}
 
     context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=ToolContext)

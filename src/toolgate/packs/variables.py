@@ -79,7 +79,7 @@ class _PackVariables:
 
     async def __call__(self, caller: Caller, names: Collection[str]) -> Mapping[str, str]:
         """Return the current values; none if the code cannot be used, which is logged once."""
-        del names  # one call tells all that it knows
+        del names  # one call returns all variables
         function = await self._loaded()
         if function is None:
             return {}

@@ -142,7 +142,7 @@ def change_tool_in_file(path: Path, name: str, tool: str, changes: Mapping[str, 
     servers = json_object(root.get("server"))
     written = _written_name(path, servers, name)
     tools = json_object(json_object(servers[written]).get("tools"))
-    for key, value in reversed(list(changes.items())):  # each is put at the top of the table
+    for key, value in reversed(list(changes.items())):  # each is inserted at the top of the table
         text = _with_value(text, ("server", written, "tools", tool), key, value)
     after = {k: v for k, v in {**json_object(tools.get(tool)), **changes}.items() if v is not None}
     if after or tool in tools:

@@ -58,7 +58,7 @@ async def watch(
     current: Settings | SettingError = settings
     places = (cwd / CONFIG_NAME, config_dir(environ) / CONFIG_NAME)
     files = {*settings.files, *places}
-    last_stamps: _Stamps | None = None  # the first look reads: a file may have changed since `load`
+    last_stamps: _Stamps | None = None  # always read at first: a file may have changed since `load`
     before: _Stamps = {}
     while not stop.is_set():
         stamps = await anyio.to_thread.run_sync(_stamps_of, files)

@@ -193,7 +193,7 @@ async def cost_report(app: App, caller: Caller, since: str) -> CostReport:
     tasks: list[TaskCost] = []
     for cost in await app.store.audit.conversation_costs(since, limit=_MOST):
         if cost.client == CONSOLE or cost.client.startswith(COMMAND_LINE):
-            continue  # a person's try: nobody would have listed all tools to them
+            continue  # a person's test, who would never have been shown all tools
         if cost.project_id not in menus:
             # A manager stands for all callers of the project; callers with fewer tools pay less.
             manager = Caller(

@@ -225,7 +225,7 @@ class Metrics:
         await asyncio.wait({refreshing}, timeout=_MAX_REFRESH_S)
         if not refreshing.done():
             self.is_store_up = False
-        elif self._refreshing is refreshing:  # several readers may have waited for it
+        elif self._refreshing is refreshing:  # several scrapes may have waited for it
             self._refreshing = None
         return self.collector.content_type, self.collector.text()
 

@@ -243,7 +243,7 @@ class Tracer:
         )
         if len(self._waiting) >= self._variables.batch and not self._is_hurried:
             self._is_hurried = True
-            if self._loop is not None:  # stages may end in threads
+            if self._loop is not None:  # stages may end in other threads
                 self._loop.call_soon_threadsafe(self._hurry.set)
 
     def _without_secrets(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -320,7 +320,7 @@ class Tracer:
                 reply = await answer.content.read(_MOST_ANSWER)
         except (aiohttp.ClientError, OSError) as error:
             return _Outcome(problem=describe_failure(error), again_s=0.0)
-        except ValueError as error:  # an address that is none
+        except ValueError as error:  # an invalid URL
             return _Outcome(problem=str(error))
         if answer.status // 100 == 2:
             return _Outcome(refused=_refused(reply))

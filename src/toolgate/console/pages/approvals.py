@@ -102,7 +102,7 @@ def _lines(text: str) -> list[str]:
     """Return the arguments, one per line."""
     try:
         return json.dumps(json.loads(text), indent=2, ensure_ascii=False).splitlines()
-    except ValueError:  # long ones are cut
+    except ValueError:  # long arguments are cut off and thus not valid JSON
         return text.splitlines()
 
 

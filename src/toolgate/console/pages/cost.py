@@ -29,7 +29,7 @@ async def _show(visit: Visit) -> Response:
         "costs.html", found=figures, names=names, most=_SHOWN, days=days, periods=_PERIODS
     )
     if figures is None:
-        response.headers["refresh"] = "2"  # without scripts, too
+        response.headers["refresh"] = "2"  # also works without scripts
     return response
 
 

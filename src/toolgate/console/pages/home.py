@@ -86,7 +86,7 @@ async def _show(visit: Visit) -> Response:
         clients=await anyio.to_thread.run_sync(clients_on_this_machine) if is_first_run else {},
     )
     if visit.manages and servers and (activity is None or saved is None):
-        response.headers["refresh"] = "2"  # without scripts, too
+        response.headers["refresh"] = "2"  # also works without scripts
     return response
 
 

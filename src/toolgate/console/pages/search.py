@@ -54,7 +54,7 @@ async def _show(visit: Visit) -> Response:
     if query and visit.problem is None:
         try:
             subject = await _subject(visit, name)
-        except ForbiddenError as error:  # that token has nothing to do with that project
+        except ForbiddenError as error:  # the token has no access to the project
             visit.problem = error
     compared: Discovery | None = None
     if subject is not None:

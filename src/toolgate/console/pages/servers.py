@@ -298,7 +298,7 @@ async def _save(visit: Visit) -> Response:
             added.append(candidate.name)
         except ToolgateError as error:
             if isinstance(error, StoreError) and not added:
-                raise  # nothing is certain but that: it can be sent again as a whole
+                raise  # nothing was added, so the whole form can be sent again
             failed.append(replace(candidate, error=str(error)))
     if failed:
         message = f"Added: {', '.join(added)}." if added else ""
@@ -376,7 +376,7 @@ def _from_text(text: str) -> list[Candidate]:
         text = "{" + text + "}"
     document = parse_document(text, _PASTED)
     tables = [table for _, table in server_tables(document)]
-    if not tables:  # the inside of mcpServers, or one server alone
+    if not tables:  # the contents of mcpServers, or a single server
         root = document.root
         tables = [{"server": root} if "command" in root or "url" in root else root]
     candidates: list[Candidate] = []

@@ -214,9 +214,7 @@ async def _tool_page(
     except StoreError:
         if result is None:
             raise
-        stored = (
-            _StoredVersions()
-        )  # the tool has run, and what it gave is shown whatever the store does
+        stored = _StoredVersions()  # the tool has run, so show its result even if the store fails
     definition = entry.definition
     schema = json_object(definition.get("inputSchema"))
     call = signature(entry.name, schema)

@@ -108,7 +108,7 @@ def project_folder(path: Path, home: Path) -> Path | None:
         return None if folder == home else folder
     if path.name in OPENCODE_FILES and folder.name != ".opencode":
         return None if folder == home / ".config" / "opencode" else folder
-    for folder in path.parents[:2]:  # some have a folder in between: .kiro/settings/mcp.json
+    for folder in path.parents[:2]:  # some files are one folder deeper: .kiro/settings/mcp.json
         if folder.name in _PROJECT_FOLDERS and folder.parent != home:
             return folder.parent
     return None
@@ -248,7 +248,7 @@ def _take_secrets(entry: Json, config: Json) -> None:
 
 def _timeout_s(entry: Json, path: Path) -> float | None:
     """Return the call timeout: in Codex, Cline, Roo and Goose seconds, elsewhere milliseconds."""
-    if path.name in OPENCODE_FILES:  # there it is that of listing the tools
+    if path.name in OPENCODE_FILES:  # here it is the timeout of listing tools
         return None
     for name, factor in (("tool_timeout_sec", 1.0), ("timeout", _timeout_unit_s(path))):
         value: object = entry.get(name)

@@ -20,9 +20,10 @@ _CORE_SCHEMA = {
         "-+.0123456789",
     ),
 }
-"""What is no text without quotation marks, and its first characters: the core schema of YAML 1.2
-(https://yaml.org/spec/1.2.2/#103-core-schema), as both clients read it. In YAML 1.1, which the
-library reads, `no`, `on` and `12:30` are no texts either. Numbers such as 007 stay texts."""
+"""Patterns of plain values that are not strings, and their first characters: the core schema of
+YAML 1.2 (https://yaml.org/spec/1.2.2/#103-core-schema), which both clients use. In YAML 1.1,
+which the library uses, `no`, `on` and `12:30` are not strings either. Numbers such as 007 remain
+strings."""
 
 _REPLACED = ("bool", "int", "float", "timestamp")
 

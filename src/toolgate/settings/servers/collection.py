@@ -62,7 +62,7 @@ def leave_out(document: ConfigDocument, reading: Reading) -> None:
     """Remove entries that were rejected before from a document; in lists, the whole list."""
     for file, path in reading.left_out:
         if file != document.path or path[:1] == ("import",) != path:
-            continue  # imports are told apart by their position, which has to stay
+            continue  # imports are identified by position, which must not change
         table = document.root
         for at, part in enumerate(path):
             inner: object = table.get(str(part))

@@ -22,7 +22,7 @@ async def _show(visit: Visit) -> Response:
 
 async def _log_in(visit: Visit) -> Response:
     token = visit.typed("token").strip()
-    if visit.is_known:  # in another tab, it may be
+    if visit.is_known:  # perhaps logged in in another tab
         return _unsent_form(visit) or visit.go("")
     peer = visit.request.client
     try:

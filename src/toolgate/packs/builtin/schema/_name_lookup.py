@@ -48,7 +48,7 @@ def find_types(schema: Schema, name: str) -> TypeMatches:
         if not key:
             continue
         matches = [candidate for candidate in everything if form(candidate.name) == key]
-        if "." not in name:  # a name without its schema means the one in any schema
+        if "." not in name:  # without a schema, match the name in any schema
             matches = matches or [
                 candidate
                 for candidate in everything

@@ -51,7 +51,7 @@ def _rows(opened: sa.Connection, limit: int) -> list[dict[str, Any]]:
 def oracle_plan(opened: sa.Connection, statement: str) -> str:
     """Return the plan of a statement, through Oracle's plan table, which is rolled back."""
     driver: Any = opened.connection.driver_connection
-    driver.rollback()  # in a transaction that only reads the table cannot be written
+    driver.rollback()  # the plan table cannot be written in a read-only transaction
     name = f"toolgate{uuid4().hex[:16]}"
     try:
         with closing(driver.cursor()) as cursor:

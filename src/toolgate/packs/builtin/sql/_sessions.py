@@ -64,5 +64,5 @@ def session_facts(opened: sa.Connection) -> Json:
         try:
             facts[name] = opened.execute(sa.text(statement)).scalar()
         except SQLAlchemyError:
-            break  # in a transaction that has failed nothing else is answered
+            break  # a failed transaction answers no further queries
     return facts

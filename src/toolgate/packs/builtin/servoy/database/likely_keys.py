@@ -161,7 +161,7 @@ class _Owners:
             return None
         fewest = min(at for at, _ in ending)
         nearest = {table.name: table for at, table in ending if at == fewest}
-        if len(nearest) > 1:  # tables of one application begin alike
+        if len(nearest) > 1:  # tables of an application share a prefix
             start = beside.name.partition("_")[0]
             nearest = {
                 key: table for key, table in nearest.items() if key.partition("_")[0] == start

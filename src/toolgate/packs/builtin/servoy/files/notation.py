@@ -187,7 +187,7 @@ def insert_member(fields: Fields, key: str, value: Value) -> None:
         fields[key] = value
         return
     keys = sorted(fields)
-    if keys != list(fields):  # an order of its own: the new one goes to the end
+    if keys != list(fields):  # not sorted: append the new one
         fields[key] = value
         return
     after = keys[bisect(keys, key) :]

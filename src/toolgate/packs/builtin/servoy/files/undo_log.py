@@ -207,7 +207,7 @@ class UndoLog:
         if is_unchanged:
             self._take_back(last)
             self._save(records[:-1])
-        else:  # somebody went on from there: what is written stays
+        else:  # changed since then: keep what is written
             self._save([*records[:-1], replace(last, is_done=True)])
 
     def _take_back(self, record: UndoRecord) -> None:

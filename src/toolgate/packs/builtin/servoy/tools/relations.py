@@ -169,7 +169,7 @@ def _relation_answer(
     call: ServoyCall, text: str, relations: list[StoredObject], note: str
 ) -> Answer:
     for stored in relations:
-        _ = stored.fields  # one that cannot be read is not shown as if it were
+        _ = stored.fields  # raises if it cannot be read
     note = " ".join(
         text_part
         for text_part in (note, call.open_editor([stored.path for stored in relations]))

@@ -161,7 +161,7 @@ def _opened(
 
 def _value_list_answer(call: ServoyCall, text: str, lists: list[StoredObject], note: str) -> Answer:
     for stored in lists:
-        _ = stored.fields  # one that cannot be read is not shown as if it were
+        _ = stored.fields  # raises if it cannot be read
     failed = call.open_editor([stored.path for stored in lists])
     described = [_described(stored) for stored in lists]
     return answer(

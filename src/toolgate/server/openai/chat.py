@@ -1,7 +1,7 @@
-"""The chat endpoints, `/v1`: OpenAI's API over turns, threads and runs.
+"""The chat endpoints, `/v1`: OpenAI's API on top of turns, threads and runs.
 
-A thread is named by the header `X-Toolgate-Thread` or by what `chat.thread_fields` names; without
-one the messages that come are the conversation, and nothing is kept.
+A thread is named by the header `X-Toolgate-Thread` or by a field in `chat.thread_fields`.
+Without one the messages in the request are the conversation, and nothing is saved.
 """
 
 import asyncio
@@ -74,14 +74,14 @@ _STREAM_HEADERS = [
 ]
 _ALIVE = b": keep-alive\n\n"
 _PAGE = 100
-"""Messages on a page; chosen."""
+"""Default number of messages per page; chosen."""
 _MOST_PAGE = 1_000
-"""Messages on a page that a client may ask for; chosen: some MB."""
+"""Largest number of messages per page; chosen: some MB."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _ChatRequest:
-    """One request."""
+    """A request to the chat endpoints."""
 
     caller: Caller
     scope: Scope
@@ -91,7 +91,7 @@ class _ChatRequest:
     query: Mapping[str, str]
     body: Json
     thread: str | None
-    """As a header or the metadata of the body says."""
+    """The thread from a header or a body field."""
     events: bool
     """Whether the header asks for events."""
 
@@ -100,7 +100,7 @@ _Handler = Callable[["ChatApi", _ChatRequest], Awaitable[None]]
 
 
 class ChatApi:
-    """Answers what lies under `/v1/`."""
+    """Handles requests below `/v1/`."""
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -117,7 +117,7 @@ class ChatApi:
         return chat
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request (ASGI); `Host` and `Origin` were checked before."""
+        """Handle one request (ASGI); `Host` and `Origin` were checked before."""
         watched = _SendMonitor(send)
         try:
             await self._answer(scope, receive, watched)
@@ -152,8 +152,8 @@ class ChatApi:
             await self._fail(watched, error)
 
     async def refuse(self, send: Send, status: int, body: Json) -> None:
-        """Answer with an error."""
-        # The answer would be the same again, and a thread would have the question twice.
+        """Respond with an error."""
+        # A retry would fail in the same way, and add the question to the thread again.
         send = with_header(send, b"x-should-retry", b"false")
         await send_json(send, status, body)
 
@@ -206,14 +206,14 @@ class ChatApi:
     # Turns
 
     async def completions(self, call: _ChatRequest) -> None:
-        """`POST chat/completions`."""
+        """Handle `POST chat/completions`."""
         request, options = read_completion(
             call.body, call.caller, thread=call.thread, events=call.events
         )
         await self._turn(call, self._with_thread(call, request), options)
 
     async def resume(self, call: _ChatRequest) -> None:
-        """`POST chat/resume`: take up the calls of a thread that waited for an approval."""
+        """Handle `POST chat/resume`: resume the calls of a thread that waited for approval."""
         thread = _thread_of(call)
         options = CompletionOptions(
             model="",
@@ -225,7 +225,7 @@ class ChatApi:
         await self._turn(call, request, options)
 
     def _with_thread(self, call: _ChatRequest, request: TurnRequest) -> TurnRequest:
-        """The request with a thread of its user, if it names none and the settings want one."""
+        """Return the request, with a thread made from its user if configured and it names none."""
         if request.thread is not None or not self._app.settings.chat.thread_from_user:
             return request
         thread = thread_from_user(call.body.get("user"), request.messages)
@@ -252,7 +252,7 @@ class ChatApi:
     async def _events_to(
         self, send: Send, run: Run, writer: "ChunkWriter | ResponseWriter"
     ) -> None:
-        """Write a stream; an error before anything was written is one with a status."""
+        """Write a stream; an error before its first data gets an HTTP status of its own."""
         heartbeat_s = self._app.settings.chat.heartbeat_s
         stream = _EventStream(send)
         after = 0
@@ -273,7 +273,7 @@ class ChatApi:
         await stream.write(writer.end(), is_last=True)
 
     async def responses(self, call: _ChatRequest) -> None:
-        """`POST responses`: the common part of OpenAI's Responses API."""
+        """Handle `POST responses`: the common part of OpenAI's Responses API."""
         request, options = read_response(
             call.body, call.caller, thread=call.thread, events=call.events
         )
@@ -295,7 +295,7 @@ class ChatApi:
             await send_json(send, 200, writer.whole(run.outcome))
 
     async def response(self, call: _ChatRequest) -> None:
-        """`GET responses/ID`: a response that was kept."""
+        """Handle `GET responses/ID`: return a stored response."""
         try:
             response_id = ResponseId.read(call.names[0])
             messages = await response_id.messages(self._chat.threads, call.caller)
@@ -306,7 +306,7 @@ class ChatApi:
     # Embeddings
 
     async def embeddings(self, call: _ChatRequest) -> None:
-        """`POST embeddings`: vectors of texts by the embedder of the search."""
+        """Handle `POST embeddings`: embed texts with the embedder of the search."""
         request = read_embeddings(call.body, self._app.settings.search.embedder)
         embedder = self._app.search_factory.embedder_if_usable()
         if embedder is None:
@@ -318,13 +318,13 @@ class ChatApi:
     # Models
 
     async def models(self, call: _ChatRequest) -> None:
-        """`GET models`."""
+        """Handle `GET models`."""
         chat = self._app.chat
         models = [] if chat is None else _model_list(chat)
         await send_json(call.send, 200, {"object": "list", "data": models})
 
     async def model(self, call: _ChatRequest) -> None:
-        """`GET models/NAME`."""
+        """Handle `GET models/NAME`."""
         model_id = unquote("/".join(call.names))
         for entry in _model_list(self._chat):
             if entry["id"] == model_id:
@@ -335,7 +335,7 @@ class ChatApi:
     # Threads
 
     async def history(self, call: _ChatRequest) -> None:
-        """`GET chat/history`: a page of a thread; takes `?limit=` and `?before=`."""
+        """Handle `GET chat/history`: return a page of a thread; takes `?limit=` and `?before=`."""
         thread = _thread_of(call)
         limit = _number(call.query, "limit", _PAGE, 1, _MOST_PAGE)
         before = _number(call.query, "before", 0, 0, 2**31)
@@ -347,7 +347,7 @@ class ChatApi:
         await send_json(call.send, 200, messages)
 
     async def forget(self, call: _ChatRequest) -> None:
-        """`DELETE chat/history`, or `PATCH`: forget what was said."""
+        """Handle `DELETE` or `PATCH` of `chat/history`: delete the messages of a thread."""
         thread = _thread_of(call)
         existed = await self._chat.threads.clear(call.caller, thread)
         text = FORGOTTEN if existed else NOTHING
@@ -356,7 +356,7 @@ class ChatApi:
     # Runs
 
     async def run(self, call: _ChatRequest) -> None:
-        """`GET runs/ID`: where a turn stands."""
+        """Handle `GET runs/ID`: return the state of a turn."""
         run = self._run_of(call)
         outcome = run.outcome
         if run.ended is None:
@@ -371,7 +371,7 @@ class ChatApi:
         await send_json(call.send, 200, body)
 
     async def run_events(self, call: _ChatRequest) -> None:
-        """`GET runs/ID/events`: what happens in a turn, from `Last-Event-ID` or `?after=` on."""
+        """Handle `GET runs/ID/events`: stream events after `Last-Event-ID` or `?after=`."""
         run = self._run_of(call)
         last_id = header(call.scope, b"last-event-id")
         after = _number(
@@ -398,7 +398,7 @@ class ChatApi:
                     return
 
     async def cancel(self, call: _ChatRequest) -> None:
-        """`POST runs/ID/cancel`: end a turn; what was said so far is kept."""
+        """Handle `POST runs/ID/cancel`: cancel a turn; its messages so far are saved."""
         run = self._run_of(call)
         run.cancel()
         await run.ended_event.wait()
@@ -413,7 +413,7 @@ class ChatApi:
 
 @dataclass
 class _EventStream:
-    """A response that is written piece by piece."""
+    """An event stream that is written piece by piece."""
 
     send: Send
     has_begun: bool = field(default=False)
@@ -434,7 +434,7 @@ class _EventStream:
 
 
 class _SendMonitor:
-    """A `send` that knows whether an answer has begun."""
+    """A `send` that records whether a response has begun."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -447,7 +447,7 @@ class _SendMonitor:
 
 @asynccontextmanager
 async def _ending_with(receive: Receive, run: Run) -> AsyncGenerator[None]:
-    """End the turn when its client leaves, or when the block is left before its end."""
+    """Cancel the turn when its client disconnects, or the context ends before the turn."""
     try:
         async with _leaving_with(receive, run.cancel):
             yield
@@ -460,7 +460,7 @@ async def _ending_with(receive: Receive, run: Run) -> AsyncGenerator[None]:
 async def _leaving_with(
     receive: Receive, then: Callable[[], None] | None = None
 ) -> AsyncGenerator[anyio.Event]:
-    """Notice when the client leaves while the block runs."""
+    """Yield an event that is set when the client disconnects within this context."""
     gone = anyio.Event()
 
     async def watch() -> None:
@@ -470,7 +470,7 @@ async def _leaving_with(
         if then is not None:
             then()
 
-    # No task group: that would wrap what the block raises.
+    # Not a task group, which would wrap exceptions of the context.
     task = asyncio.create_task(watch())
     try:
         yield gone
@@ -479,7 +479,7 @@ async def _leaving_with(
 
 
 def _ended(run: Run) -> ThreadBusyError:
-    """The error for a turn that was ended from outside."""
+    """Return the error for a turn that was cancelled or replaced."""
     return ThreadBusyError(
         f"The turn {run.run_id} was stopped before it had an answer.",
         hint="Another turn of its thread took its place, or somebody cancelled it.",

@@ -1,4 +1,4 @@
-"""OpenAI's chat JSON: parses requests, writes answers, chunks and errors.
+"""OpenAI's chat JSON: parses requests; builds responses, chunks and errors.
 
 https://platform.openai.com/docs/api-reference/chat
 """
@@ -60,34 +60,34 @@ _CHOICES = frozenset(Choices.__dataclass_fields__)
 
 @dataclass(frozen=True, kw_only=True)
 class CompletionOptions:
-    """How an answer is to be given."""
+    """Options for the form of a response."""
 
     model: str
-    """Name as the client wrote it."""
+    """Model name from the request."""
 
     stream: bool = False
-    """Whether it comes in pieces."""
+    """Whether the response is streamed."""
 
     usage: bool = False
-    """Whether the last piece says what it cost."""
+    """Whether the last chunk includes the usage."""
 
     events: bool = False
-    """Whether what happens in the turn is told too."""
+    """Whether the stream includes events of the turn."""
 
 
 def read_completion(
     body: Json, caller: Caller, *, thread: str | None, events: bool
 ) -> tuple[TurnRequest, CompletionOptions]:
-    """The turn that a request asks for.
+    """Return the turn and options of a request.
 
     Args:
-        body: Of the request.
-        caller: Who asks.
+        body: Body of the request.
+        caller: The caller.
         thread: The thread that the request names; None: none.
         events: Whether a header asks for events.
 
     Raises:
-        ArgumentError: It cannot be answered as it is.
+        ArgumentError: The request is invalid or not supported.
     """
     messages = json_array(body.get("messages"))
     if not messages:
@@ -142,10 +142,10 @@ def _flag(body: Json, name: str) -> bool:
 
 
 def tools_of(value: object) -> tuple[Json, ...]:
-    """The client's own tools.
+    """Return the client's own tools.
 
     Raises:
-        ArgumentError: One is no function.
+        ArgumentError: A tool is not a function.
     """
     if value is None:
         return ()
@@ -165,11 +165,11 @@ def tools_of(value: object) -> tuple[Json, ...]:
     return tuple(tools)
 
 
-# Answers
+# Responses
 
 
 def completion(outcome: Outcome, options: CompletionOptions, *, created: int) -> Json:
-    """A whole answer."""
+    """Return a complete response."""
     message: Json = {"role": "assistant", "content": outcome.text or None, "refusal": None}
     if outcome.reasoning:
         message["reasoning_content"] = outcome.reasoning
@@ -200,7 +200,7 @@ def completion(outcome: Outcome, options: CompletionOptions, *, created: int) ->
 
 
 def usage_json(outcome: Outcome) -> Json | None:
-    """What it cost, all requests of the turn together; None: nobody knows."""
+    """Return the usage of all model requests of the turn; None if unknown."""
     usage = outcome.usage
     if not usage.total_tokens:
         return None
@@ -214,7 +214,7 @@ def usage_json(outcome: Outcome) -> Json | None:
 
 
 def chunk(head: Mapping[str, Any], delta: Json, finish: str | None = None) -> bytes:
-    """One piece of a streamed answer, as an event."""
+    """Return one chunk of a streamed response, as an event."""
     choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
     return b"data: " + json_text.dumps({**head, "choices": [choice]}) + b"\n\n"
 
@@ -223,7 +223,7 @@ def chunk(head: Mapping[str, Any], delta: Json, finish: str | None = None) -> by
 
 
 def status_of(error: Exception) -> int:
-    """The HTTP status of an error."""
+    """Return the HTTP status for an error."""
     match error:
         case UnknownModelError():
             return 503 if "No chat model is configured" in error.failed else 404
@@ -253,7 +253,7 @@ _CODES: Mapping[type[Exception], tuple[str, str | None]] = {
 def error_body(
     message: str, *, error: Exception | None = None, kind: str = "", code: str | None = None
 ) -> Json:
-    """An error in OpenAI's shape."""
+    """Return an error in OpenAI's format."""
     names = next(
         (names for error_type, names in _CODES.items() if isinstance(error, error_type)),
         ("api_error", None),

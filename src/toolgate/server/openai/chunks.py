@@ -16,7 +16,7 @@ _VISIBLE = frozenset({"stream", "call", "completion", "error"})
 
 
 class ChunkWriter:
-    """Writes the events of a turn as OpenAI's chunks."""
+    """Converts the events of a turn to OpenAI's chunks."""
 
     def __init__(self, run: Run, options: CompletionOptions) -> None:
         self._run = run
@@ -33,7 +33,7 @@ class ChunkWriter:
         self._calls = 0
 
     def event(self, event: Event) -> bytes:
-        """The bytes of an event; empty where it is not for this client."""
+        """Return the chunks of an event; empty if this client does not get it."""
         data = b""
         if self._options.events and not _VISIBLE & event.keys():
             kind = next(iter(event))
@@ -44,7 +44,7 @@ class ChunkWriter:
         if "stream" in event:
             data += self._begin() + chunk(self._head, {"content": event["stream"]})
         elif "reasoning" in event:
-            # As DeepSeek, llama.cpp and vLLM name it; clients that do not know it skip it.
+            # Named as in DeepSeek, llama.cpp and vLLM; clients that do not know it ignore it.
             data += self._begin() + chunk(self._head, {"reasoning_content": event["reasoning"]})
         elif "call" in event:
             call = {"index": self._calls, **event["call"]}
@@ -60,7 +60,7 @@ class ChunkWriter:
         return data
 
     def end(self) -> bytes:
-        """What stands at the end of the stream."""
+        """Return the last chunks of the stream."""
         outcome = self._run.outcome
         usage = usage_json(outcome) if outcome is not None and self._options.usage else None
         if usage is None:

@@ -1,4 +1,4 @@
-"""OpenAI's embeddings API over the embedder of the search.
+"""OpenAI's embeddings API on top of the embedder of the search.
 
 https://platform.openai.com/docs/api-reference/embeddings
 """
@@ -17,9 +17,9 @@ from toolgate.types import Json, json_array
 __all__ = ["EmbeddingsRequest", "embeddings", "read_embeddings"]
 
 _MOST_TEXTS = 2_048
-"""Texts of a request, as at OpenAI."""
+"""Largest number of texts in a request, as at OpenAI."""
 _NAME = "toolgate"
-"""Model that any embedder answers to."""
+"""Model name that stands for any embedder."""
 _KINDS: dict[object, TextKind] = {
     None: "document",
     "document": "document",
@@ -30,28 +30,28 @@ _KINDS: dict[object, TextKind] = {
 
 @dataclass(frozen=True, kw_only=True)
 class EmbeddingsRequest:
-    """Texts whose vectors are asked for."""
+    """A request for embeddings of texts."""
 
     texts: tuple[str, ...]
-    """At least one."""
+    """The texts, at least one."""
 
     kind: TextKind
-    """Whether they are what somebody asks for, or what is to be found."""
+    """Whether the texts are search queries or documents to find."""
 
     encoding: Literal["float", "base64"]
-    """How vectors are written."""
+    """Encoding of the vectors."""
 
 
 def read_embeddings(body: Json, embedder: str) -> EmbeddingsRequest:
-    """The texts of a request.
+    """Return the embeddings request in a body.
 
     Args:
-        body: Of the request.
-        embedder: Name of the embedder that answers.
+        body: Body of the request.
+        embedder: Name of the configured embedder.
 
     Raises:
-        ArgumentError: It cannot be answered as it is.
-        UnknownModelError: It asks for another model.
+        ArgumentError: The request is invalid or not supported.
+        UnknownModelError: The request names another model.
     """
     model: object = body.get("model") or embedder
     if model not in {embedder, _NAME}:
@@ -93,10 +93,10 @@ def read_embeddings(body: Json, embedder: str) -> EmbeddingsRequest:
 
 
 async def embeddings(embedder: Embedder, request: EmbeddingsRequest) -> Json:
-    """The answer of the embeddings API: vectors of length 1, in the order of the texts.
+    """Return the response of the embeddings API: unit vectors in the order of the texts.
 
     Raises:
-        EmbedderError: The model failed.
+        EmbedderError: The embedder failed.
     """
     vectors = await embedded(embedder, request.texts, request.kind)
     n_tokens = sum(map(estimate_tokens, request.texts))

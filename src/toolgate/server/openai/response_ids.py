@@ -1,4 +1,4 @@
-"""Ids of responses: they say which turn of which thread it was, so nothing else is kept."""
+"""Response ids, which contain thread and turn, so that nothing else has to be saved."""
 
 import binascii
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -12,7 +12,7 @@ __all__ = ["ResponseId"]
 
 _PREFIX = "resp_"
 _PAGE = 200
-"""Messages read at once; chosen: most threads are shorter."""
+"""Messages read at a time; chosen: most threads are shorter."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,13 +20,13 @@ class ResponseId:
     """The id of a response."""
 
     turn_id: str
-    """The turn that it is the answer of."""
+    """The turn that produced the response."""
 
     thread: str | None = None
-    """The thread of the turn; None: it was not kept."""
+    """The thread of the turn; None if it was not saved."""
 
     def __str__(self) -> str:
-        """The id as clients get it."""
+        """Return the id in the form that clients get."""
         if self.thread is None:
             return f"{_PREFIX}{self.turn_id}"
         thread = urlsafe_b64encode(self.thread.encode()).decode().rstrip("=")
@@ -34,10 +34,10 @@ class ResponseId:
 
     @classmethod
     def read(cls, text: object) -> "ResponseId":
-        """The id that a client gives back.
+        """Parse an id that a client sent back.
 
         Raises:
-            ArgumentError: It is not the id of a response that is kept.
+            ArgumentError: It is not the id of a saved response.
         """
         turn_id, _, encoded = str(text).removeprefix(_PREFIX).partition("_")
         try:
@@ -49,10 +49,10 @@ class ResponseId:
         return cls(turn_id=turn_id, thread=thread)
 
     async def check_last(self, threads: ThreadService, caller: Caller) -> None:
-        """Refuse to continue a response that the caller does not have, or has continued already.
+        """Refuse to continue a response that is not the last of a thread of the caller.
 
         Raises:
-            ArgumentError: It is one of these.
+            ArgumentError: The caller has no such response, or has continued it already.
         """
         page = await threads.history(caller, self.thread or "", limit=_PAGE)
         messages: list[Json] = [] if page is None else page["messages"]
@@ -66,7 +66,7 @@ class ResponseId:
             )
 
     async def messages(self, threads: ThreadService, caller: Caller) -> list[Json]:
-        """The messages of the turn, oldest first.
+        """Return the messages of the turn, oldest first.
 
         Raises:
             ArgumentError: The caller has no such response.

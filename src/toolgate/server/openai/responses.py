@@ -44,10 +44,10 @@ _OURS = frozenset(
 def read_response(
     body: Json, caller: Caller, *, thread: str | None, events: bool
 ) -> tuple[TurnRequest, CompletionOptions]:
-    """The turn that a request asks for.
+    """Return the turn and options of a request.
 
     Raises:
-        ArgumentError: It cannot be answered as it is.
+        ArgumentError: The request is invalid or not supported.
     """
     if body.get("background"):
         raise ArgumentError("'background' is not supported.", hint="Wait for the answer.")
@@ -96,10 +96,11 @@ def read_response(
 
 
 def _continued(previous: object, named: str | None) -> str | None:
-    """The thread that a request goes on with.
+    """Return the thread that a request continues.
 
     Raises:
-        ArgumentError: It names a response and another thread, or a response that is not kept.
+        ArgumentError: The request names a response and another thread, or a response that was
+            not saved.
     """
     if previous is None:
         return named
@@ -182,7 +183,7 @@ def _format(form: Json) -> Json | None:
 
 
 class ResponseWriter:
-    """Writes a turn as a response, whole or event by event."""
+    """Converts a turn to a response, at once or as events."""
 
     def __init__(
         self,
@@ -206,7 +207,7 @@ class ResponseWriter:
         self._has_begun = False
 
     def whole(self, outcome: Outcome) -> Json:
-        """The response at once."""
+        """Return the complete response."""
         status = (
             "incomplete" if outcome.finish_reason in {"length", "content_filter"} else "completed"
         )
@@ -232,7 +233,7 @@ class ResponseWriter:
         return response
 
     def event(self, event: Event) -> bytes:
-        """The bytes of an event of the turn."""
+        """Return the response events for an event of the turn."""
         if "stream" in event:
             return self._begin() + self._delta(str(event["stream"]))
         if "sources" in event:
@@ -250,7 +251,7 @@ class ResponseWriter:
         return b""
 
     def end(self) -> bytes:
-        """What stands at the end of the stream."""
+        """Return the last event of the stream."""
         outcome = self._run.outcome
         if outcome is None:
             return b""
@@ -338,7 +339,7 @@ class ResponseWriter:
 
 
 def stored_response(response_id: ResponseId, messages: Sequence[Json]) -> Json:
-    """A response as it is read again, from the messages of its turn."""
+    """Return a saved response, built from the messages of its turn."""
     said: list[Json] = [item for item in messages if item["role"] == "assistant"]
     last: Json = said[-1] if said else {}
     metadata = json_object(last.get("response_metadata"))
@@ -413,7 +414,7 @@ def _call_item(call: Json) -> Json:
 
 
 def _annotations(text: str, sources: Sequence[Json]) -> list[Json]:
-    """The citations of a text as OpenAI has them: of addresses by link, else of files."""
+    """Return citations in OpenAI's format: URL citations for sources with a link, else files."""
     by_number = {source["number"]: source for source in sources}
     annotations: list[Json] = []
     for citation in citations(text) if sources else ():

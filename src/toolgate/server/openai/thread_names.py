@@ -1,4 +1,4 @@
-"""Which thread a request belongs to, for clients that can and cannot set our header."""
+"""The thread of a request, for clients that can or cannot set our header."""
 
 import hashlib
 from collections.abc import Sequence
@@ -16,19 +16,19 @@ __all__ = ["thread_from_user", "thread_of_request"]
 _HEADER = "X-Toolgate-Thread"
 _METADATA = "metadata."
 _MOST_ENCODED = 600
-"""Characters of a header, percent signs included; chosen."""
+"""Largest number of characters in the header, percent signs included; chosen."""
 _MOST_CHARS = 200
-"""Characters of a name; chosen."""
+"""Largest number of characters in a name; chosen."""
 
 
 def thread_of_request(scope: Scope, body: Json, settings: ChatSettings) -> str | None:
-    """The name of the thread that a request belongs to; None: it names none.
+    """Return the thread name of a request; None if it names none.
 
-    The header `X-Toolgate-Thread` wins, then what `chat.thread_fields` names, in its order. What is
-    empty names nothing.
+    The header `X-Toolgate-Thread` has priority over `chat.thread_fields`, which are tried in
+    order. Empty values are skipped.
 
     Raises:
-        ArgumentError: What is there is no name.
+        ArgumentError: The value is not a valid name.
     """
     if (own := header(scope, _HEADER.lower().encode())) is not None and own:
         return _checked(unquote(_short(own, _HEADER)), f"The header {_HEADER}")
@@ -47,9 +47,9 @@ def thread_of_request(scope: Scope, body: Json, settings: ChatSettings) -> str |
 
 
 def thread_from_user(user: object, messages: Sequence[Message]) -> str | None:
-    """A name made of the user and the first message; None without either.
+    """Return a name made of the user and the first message; None without either.
 
-    Two conversations of a user that begin with the same words are one thread.
+    Two conversations of a user that begin with the same message share a thread.
     """
     first = next((message.text for message in messages if message.role == "user"), "")
     if not isinstance(user, str) or not user or not first:

@@ -1,7 +1,7 @@
 """The REST API, `/api/v1`: discovery and execution for programs, servers for operators.
 
-Objects that are tools keep the keys they have everywhere (`toolKey`, `serverName`); all else is in
-snake case with units. Errors are `{"error": {code, message, hint, retryable, request_id}}`.
+Tools have the same keys as everywhere (`toolKey`, `serverName`); all other keys are in snake
+case with units. Errors are `{"error": {code, message, hint, retryable, request_id}}`.
 """
 
 from typing import cast
@@ -18,14 +18,14 @@ __all__ = ["RestApi"]
 
 
 class RestApi:
-    """Answers what lies under `/api/v1/`; its routes are imported for the first request."""
+    """Handles requests below `/api/v1/`; imports its routes on the first request."""
 
     def __init__(self, app: App) -> None:
         self._app = app
         self._router: AsgiApp | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request (ASGI); `Host` and `Origin` were checked before."""
+        """Handle one request (ASGI); `Host` and `Origin` were checked before."""
         try:
             client = (header(scope, b"user-agent") or "")[:100]
             credentials = presented_credentials(scope, {}, client=client)
@@ -35,11 +35,11 @@ class RestApi:
             await send_failure(error, self._app, scope, receive, send)
 
     async def route(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer the request of an admitted caller.
+        """Respond to a request of an authenticated caller.
 
         Raises:
-            HttpError: There is no such path, or it does not take the method.
-            ToolgateError: What was asked for cannot be done.
+            HttpError: The path does not exist, or does not allow the method.
+            ToolgateError: The operation failed.
         """
         if self._router is None:
             module = await load("toolgate.server.rest.router")

@@ -1,8 +1,8 @@
 """`POST /catalog/search`: tool search for other gateways, over the tools they send.
 
-It takes tokens of the gateway, and those that `[catalog_search]` names for others. A token belongs
-to a project; indexes of lists are kept for the next request of that project and are never used for
-another.
+It accepts tokens of the gateway, and separate ones in `[catalog_search]`. A token belongs to a
+project. Indexes of tool lists are cached for later requests of that project, and never used for
+another one.
 """
 
 import asyncio
@@ -58,15 +58,15 @@ __all__ = ["CatalogSearch"]
 log = logging.getLogger(__name__)
 
 _MOST_RESULTS = 100
-"""Hits; chosen: nobody reads on."""
+"""Largest number of hits; chosen: nobody reads more."""
 _BYTES_PER_TOOL = 4_096
-"""What an index needs for a tool beside its text, roughly; measured with `hybrid`."""
+"""Approximate bytes of an index per tool, without its text; measured with `hybrid`."""
 _BYTES_PER_BYTE = 6
-"""What it needs for a byte of its text, roughly."""
+"""Approximate bytes of an index per byte of text."""
 
 
 class CatalogSearch:
-    """Answers `POST /catalog/search`."""
+    """Handles `POST /catalog/search`."""
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -74,14 +74,14 @@ class CatalogSearch:
         self._lists = _IndexCache()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request (ASGI); `Host` and `Origin` were checked before."""
+        """Handle one request (ASGI); `Host` and `Origin` were checked before."""
         table = self._app.settings.catalog_search
         try:
             status, body = 200, await self._answer(scope, receive, table)
         except DisconnectedError:
             return
         except HttpError as error:
-            # Its body may not have been read.
+            # The body may not have been read.
             whole = discard_body(_with_challenge(send, error.status), scope, receive)
             await send_error(whole, error.status, error.code, error.message, hint=error.hint)
         except TooLargeError:
@@ -104,7 +104,7 @@ class CatalogSearch:
             await send_json(send, status, body)
 
     async def aclose(self) -> None:
-        """End all kept indexes."""
+        """Close all cached indexes."""
         await self._lists.clear()
 
     async def _answer(self, scope: Scope, receive: Receive, table: CatalogSearchSettings) -> Json:
@@ -131,10 +131,10 @@ class CatalogSearch:
         return body_json
 
     async def _asker(self, scope: Scope, table: CatalogSearchSettings) -> "_Asker":
-        """Who asks: a token of `[catalog_search]`, or else one of the gateway.
+        """Authenticate by a token of `[catalog_search]`, or else of the gateway.
 
         Raises:
-            HttpError: It is neither. Without tokens in the settings, there is nothing here then.
+            HttpError: The token is neither; status 404 if the settings have no tokens.
         """
         if self._tokens.table is not table.tokens:
             self._tokens = _ProjectTokens(table.tokens)
@@ -144,7 +144,7 @@ class CatalogSearch:
             if project is not None:
                 return _Asker(project, f"catalog:{project}"[:200])
             admission = self._app.gateway.admission
-            # Without `auth = "required"` everybody would pass, whatever token they send.
+            # Without `auth = "required"` any token would pass.
             if admission.required:
                 with suppress(AccessError):
                     caller = await admission.admit(presented_credentials(scope, {}))
@@ -171,7 +171,7 @@ class CatalogSearch:
     def _record(
         self, asker: "_Asker", request: SearchRequest, tools: int, hits: int, began: float
     ) -> None:
-        """Write into the audit that somebody searched; never over which tools."""
+        """Record the search in the audit log, without the tools searched."""
         keeps = self._app.settings.audit.keep_queries
         record = AuditRecord(
             record_id=new_id(),
@@ -187,19 +187,19 @@ class CatalogSearch:
 
 
 class _Asker(NamedTuple):
-    """Who asks."""
+    """The caller."""
 
     project: str
     """The project that the token belongs to."""
     caller_id: str
-    """As the audit names them."""
+    """Caller id in the audit log."""
 
 
-# What came
+# Request
 
 
 def _whole(value: object) -> object:
-    """JSON Schema counts 3.0 as a whole number."""
+    """Convert a float such as 3.0 to an integer, as JSON Schema allows."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -231,7 +231,7 @@ class CatalogQuery(Input):
 
 
 def _read(body: Json, project: str, max_tools: int, max_results: int) -> SearchRequest:
-    """The search that a body asks for, after a check of all that is read of it."""
+    """Return the search in a body, after checking all members that are used."""
     tools = json_array(body.get("tools"))
     if len(tools) > max_tools:
         raise HttpError(
@@ -264,21 +264,21 @@ def _with_challenge(send: Send, status: int) -> Send:
     return with_header(send, b"allow", b"POST") if status == 405 else send
 
 
-# Whose it is
+# Tokens
 
 
 class _ProjectTokens:
-    """Projects by the hashes of their tokens."""
+    """Projects by token hash."""
 
     def __init__(self, table: Mapping[str, Sequence[str]]) -> None:
         self.table = table
-        """What the settings say."""
+        """The configured tokens."""
         self._hashes = [
             (_hash_of(token), project) for project, tokens in table.items() for token in tokens
         ]
 
     def project_of(self, token: str) -> str | None:
-        """The project of a token; takes as long for a wrong one as for a right one."""
+        """Return the project of a token; takes the same time for valid and invalid ones."""
         digest = hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
         match = None
         for token_hash, project in self._hashes:
@@ -288,7 +288,7 @@ class _ProjectTokens:
 
 
 def _hash_of(token: str) -> bytes:
-    """The hash of a token as the settings have it: in the clear, or hashed already."""
+    """Return the hash of a configured token, which is plain text or hashed."""
     scheme, colon, digits = token.partition(":")
     if colon and scheme == "sha256":
         return bytes.fromhex(digits)
@@ -310,7 +310,7 @@ class _CachedIndex:
 
 
 class _IndexCache:
-    """Indexes of the lists that were sent last, within bounds in number and bytes."""
+    """Cache of the most recently used indexes, limited in number and bytes."""
 
     def __init__(self) -> None:
         self._entries: OrderedDict[tuple[str, bytes], _CachedIndex] = OrderedDict()
@@ -326,9 +326,9 @@ class _IndexCache:
         strategies: Strategies,
         table: CatalogSearchSettings,
     ) -> AsyncGenerator[_CachedIndex]:
-        """The index of a list of a project, built if the same list is not there yet."""
+        """Yield the index of a project's tool list; build it if it is not cached."""
         if self._strategies is not strategies:
-            # Other settings: what was built before may search in another way.
+            # The settings changed: indexes built before may search in another way.
             await self.clear()
             self._strategies = strategies
         plan = dumps([table.strategy, table.selector])
@@ -343,7 +343,7 @@ class _IndexCache:
                 await end(entry.strategy)
 
     async def clear(self) -> None:
-        """Forget all."""
+        """Remove all indexes."""
         while self._entries:
             await self._drop_oldest()
 
@@ -355,7 +355,7 @@ class _IndexCache:
         strategies: Strategies,
         table: CatalogSearchSettings,
     ) -> _CachedIndex:
-        # Held by name while it is used, so that two requests with a new list build it once.
+        # One lock per list and build, so that two requests with the same new list build it once.
         lock = self._locks.setdefault(key, asyncio.Lock())
         try:
             async with lock:
@@ -405,7 +405,7 @@ class _IndexCache:
 
 
 def _key_of(project: str, plan: bytes, tools: Sequence[object]) -> tuple[tuple[str, bytes], int]:
-    """What tells a list from others, and about how much memory its index takes."""
+    """Return the cache key of a list, and the approximate size of its index in bytes."""
     names = ("toolKey", "toolName", "serverName", "description")
     read = dumps([[cast("Json", tool).get(name) or "" for name in names] for tool in tools])
     digest = hashlib.sha256(plan + b"\0" + read).digest()

@@ -1,7 +1,7 @@
-"""Browser pages of a login to a server: its start and its end.
+"""Web pages for the start and end of a login to a server.
 
-Whoever opens an address that was made for somebody else must not log in for them: the page asks
-who sits there, and the answer of the authorization server is taken only from the same browser.
+A user who opens a login address made for another must not log in for them. So the page asks the
+user to authenticate, and the authorization response is accepted only from the same browser.
 """
 
 import html
@@ -38,14 +38,14 @@ __all__ = ["LoginPages"]
 
 
 class LoginPages:
-    """Answers what lies under `/oauth/`."""
+    """Handles requests below `/oauth/`."""
 
     def __init__(self, logins: Logins, admission: Admission) -> None:
         self._logins = logins
         self._admission = admission
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request (ASGI); `Host` and `Origin` were checked before."""
+        """Handle one request (ASGI); `Host` and `Origin` were checked before."""
         path: str = scope["path"]
         try:
             if path == DOCUMENT and (metadata := self._logins.document()) is not None:
@@ -123,7 +123,7 @@ class LoginPages:
 
 
 def _browser_of(scope: Scope) -> str:
-    """What only this browser knows, from its cookie; empty: nothing yet."""
+    """Return the secret in this browser's cookie; empty if there is none."""
     try:
         cookie = SimpleCookie(header(scope, b"cookie") or "").get(LOGIN_COOKIE)
     except CookieError:
@@ -132,7 +132,7 @@ def _browser_of(scope: Scope) -> str:
 
 
 async def _page(send: Send, status: int, title: str, text: str, *, form: str = "") -> None:
-    """Send a page; `form` asks for a token, and leads to this address who has shown it there."""
+    """Send a page; `form` adds a token form, and a link to this address of the console."""
     parts = [
         "<!doctype html><html lang=en><head><meta charset=utf-8>",
         "<meta name=viewport content='width=device-width'>",

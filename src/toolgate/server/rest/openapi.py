@@ -39,7 +39,7 @@ class Problem(Answer):
 
 
 def openapi_document(routes: Sequence[RestRoute]) -> Json:
-    """The document of these routes."""
+    """Return the OpenAPI document of these routes."""
     schemas = _Schemas(routes)
     paths: dict[str, Json] = {}
     for route in sorted(routes, key=lambda route: (route.path, route.method)):
@@ -64,20 +64,20 @@ def openapi_document(routes: Sequence[RestRoute]) -> Json:
 
 
 class _AnswerGenerator(SchemaGenerator):
-    """Schemas in which every field of a dataclass is required: all of them are written."""
+    """Schema generator that marks every dataclass field as required, since all are returned."""
 
     def field_is_required(
         self,
         field: ModelField | DataclassField | TypedDictField,
         total: bool,  # noqa: FBT001 - the signature of pydantic
     ) -> bool:
-        """Whether an object always has a member."""
+        """Whether an object always has a field."""
         is_written = field["type"] == "dataclass-field" and self.mode == "serialization"
         return is_written or super().field_is_required(field, total)
 
 
 class _Schemas:
-    """Schemas of all bodies and answers."""
+    """Schemas of all bodies and responses."""
 
     def __init__(self, routes: Iterable[RestRoute]) -> None:
         kinds: list[tuple[str, JsonSchemaMode, Any]] = [("Problem", "serialization", Problem)]
@@ -94,11 +94,11 @@ class _Schemas:
         self.components: Json = definitions["$defs"]
 
     def body(self, route: RestRoute) -> Json:
-        """The schema of the body."""
+        """Return the schema of the body."""
         return self._by_key[_key(route, "validation"), "validation"]
 
     def answer(self, route: RestRoute) -> Json:
-        """The schema of the response."""
+        """Return the schema of the response."""
         return self._by_key[_key(route, "serialization"), "serialization"]
 
     @property

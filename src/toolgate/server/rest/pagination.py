@@ -12,12 +12,12 @@ __all__ = ["paged"]
 
 
 def paged(body: Json, name: str, page: PageQuery) -> Json:
-    """A body with one page of its list; without `limit` and `cursor` all of it.
+    """Return a body with one page of its list, or all of it without `limit` and `cursor`.
 
-    A cursor names the last item of its page, so items that come or go do not move the others.
+    A cursor names the last item of its page, so added or deleted items do not shift the others.
 
     Raises:
-        ArgumentError: The item that the cursor names is gone.
+        ArgumentError: The item that the cursor names does not exist anymore.
     """
     if page.limit is None and not page.cursor:
         return body
@@ -39,7 +39,7 @@ def paged(body: Json, name: str, page: PageQuery) -> Json:
 
 
 _IDENTITY = ("id", "toolKey", "name", "effect", "to", "kind", "pattern", "hint", "source")
-"""What tells items of one list apart and does not change while they are there."""
+"""Fields that identify an item in its list and never change."""
 
 
 def _cursor(item: Json) -> str:

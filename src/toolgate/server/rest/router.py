@@ -1,4 +1,4 @@
-"""All routes of the REST API, and the choice of one for a request."""
+"""All routes of the REST API, and their dispatch."""
 
 from collections import defaultdict
 from functools import cache
@@ -45,7 +45,7 @@ async def openapi(_call: Call) -> Json:
 
 @cache
 def _openapi_once() -> Json:
-    """The document; making it takes a tenth of a CPU second, in which other requests go on."""
+    """Build the document; takes a tenth of a CPU second, in which other requests go on."""
     return openapi_document(ROUTES)
 
 
@@ -76,7 +76,7 @@ ROUTES: tuple[RestRoute, ...] = tuple(
 
 
 class RestRouter:
-    """Starlette's router over all routes."""
+    """Starlette's router with all routes."""
 
     def __init__(self, app: App) -> None:
         by_path: dict[str, dict[str, RestRoute]] = defaultdict(dict)
@@ -92,14 +92,14 @@ class RestRouter:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request of an admitted caller (ASGI).
+        """Handle one request of an authenticated caller (ASGI).
 
         Raises:
-            HttpError: There is no such path, or it does not take the method.
-            ToolgateError: What was asked for cannot be done.
+            HttpError: The path does not exist, or does not allow the method.
+            ToolgateError: The operation failed.
         """
         path = scope["path"].removeprefix("/api/v1/").rstrip("/")
-        # Starlette raises for a wrong method, and does not answer itself, where there is an app.
+        # If the scope has an app, Starlette raises for a wrong method instead of responding itself.
         below = {**scope, "app": self, "path": f"/{path}", "root_path": ""}
         try:
             await self._router(below, receive, send)

@@ -1,6 +1,6 @@
-"""Routes of the REST API: a handler, and what its parameters say about body, query and path.
+"""Routes of the REST API: a handler, whose parameters declare its body, query and path.
 
-A handler takes a `Call`, the variable part of its path as `name`, and `body` or `query` by a model:
+A handler takes a `Call`, the variable part of its path as `name`, and `body` or `query` as a model:
 
     @routes.post("tokens/{name}/rotate")
     async def rotate_token(call: Call, name: str, body: RotateToken) -> NewToken:
@@ -32,13 +32,13 @@ HandlerT = TypeVar("HandlerT", bound=Callable[..., Awaitable[object]])
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """Who calls, and the gateway that answers."""
+    """A call of the API: the gateway and the caller."""
 
     app: App
-    """The gateway with what it stands on."""
+    """The gateway application."""
 
     caller: Caller
-    """Who sent the request."""
+    """The caller."""
 
     @property
     def gateway(self) -> Gateway:
@@ -49,20 +49,20 @@ class Call:
         """Refuse callers without the right to manage.
 
         Raises:
-            ForbiddenError: The caller has not got it.
+            ForbiddenError: The caller lacks the right.
         """
         self.gateway.visible.must_manage(self.caller)
 
 
 @dataclass(frozen=True)
 class Reply:
-    """A response whose status depends on what was done."""
+    """A response with an explicit status."""
 
     status: int
     """HTTP status."""
 
     content: object
-    """A model, or JSON."""
+    """A model or JSON."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,22 +73,22 @@ class RestRoute:
     """HTTP method."""
 
     path: str
-    """Below `/api/v1/`, with `{name}` for the variable part."""
+    """Path below `/api/v1/`, with `{name}` for the variable part."""
 
     handler: Callable[..., Awaitable[object]]
-    """Responds."""
+    """Function that returns the response."""
 
     status: int
-    """Of a response without error."""
+    """HTTP status of a successful response."""
 
     answer: Any
-    """Describes the response; `Json` for any object."""
+    """Type of the response; `Json` for any object."""
 
     pages: str
-    """The list of the response that comes in pages where `?limit=` is given; empty: none."""
+    """Name of the list in the response that `?limit=` pages; empty: none."""
 
     example: Json | None
-    """A body that works, for the OpenAPI document."""
+    """Valid body, for the OpenAPI document."""
 
     @property
     def parameters(self) -> Mapping[str, Any]:
@@ -97,15 +97,15 @@ class RestRoute:
 
     @property
     def body(self) -> Any:
-        """Describes the body; None: the method has none."""
+        """Type of the body; None: the method has none."""
         has_body = self.method in {"PATCH", "POST", "PUT"}
         return self.parameters.get("body", Body) if has_body else None
 
     async def respond(self, call: Call, name: str, query: Mapping[str, str], body: Json) -> Reply:
-        """The response to a request.
+        """Return the response to a request.
 
         Raises:
-            ArgumentError: Body or query do not fit the models of the handler.
+            ArgumentError: The body or query does not fit the models of the handler.
         """
         arguments: Json = {}
         if "name" in self.parameters:
@@ -128,7 +128,7 @@ class RestRoute:
 
 
 class Routes:
-    """The routes of one topic, added by decorators."""
+    """Routes of one topic, registered with decorators."""
 
     def __init__(self) -> None:
         self.routes: list[RestRoute] = []
@@ -136,25 +136,25 @@ class Routes:
     def get(
         self, path: str, *, answer: Any = None, pages: str = ""
     ) -> Callable[[HandlerT], HandlerT]:
-        """Add a handler of `GET`."""
+        """Register a handler for `GET`."""
         return self._add("GET", path, answer=answer, pages=pages)
 
     def post(
         self, path: str, *, status: int = 200, answer: Any = None, example: Json | None = None
     ) -> Callable[[HandlerT], HandlerT]:
-        """Add a handler of `POST`."""
+        """Register a handler for `POST`."""
         return self._add("POST", path, status=status, answer=answer, example=example)
 
     def patch(self, path: str) -> Callable[[HandlerT], HandlerT]:
-        """Add a handler of `PATCH`."""
+        """Register a handler for `PATCH`."""
         return self._add("PATCH", path)
 
     def put(self, path: str, *, example: Json) -> Callable[[HandlerT], HandlerT]:
-        """Add a handler of `PUT`."""
+        """Register a handler for `PUT`."""
         return self._add("PUT", path, example=example)
 
     def delete(self, path: str) -> Callable[[HandlerT], HandlerT]:
-        """Add a handler of `DELETE`."""
+        """Register a handler for `DELETE`."""
         return self._add("DELETE", path)
 
     def _add(
@@ -192,7 +192,7 @@ class PathEndpoint:
         self._routes = routes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request of an admitted caller (ASGI)."""
+        """Handle one request of an authenticated caller (ASGI)."""
         method: str = scope["method"]
         route = self._routes["GET" if method == "HEAD" else method]
         body: Json = {}

@@ -1,8 +1,8 @@
-"""The SQL guard: decides whether a statement only reads, before a database sees it.
+"""The SQL guard: decides whether a statement only reads, before it is sent to a database.
 
-A text is read twice, by the rules of its database and by a parser, and both must agree on what is a
-string and what is not; then every part of its tree and every function has to be known as harmless.
-What is not known is refused.
+A statement is read by a lexer with the rules of its database and by a parser, which must agree
+on what is a string. Then every node of its tree and every function has to be known as harmless.
+Anything unknown is refused.
 """
 
 from toolgate.databases.sql_guard.dialects import DIALECTS, Dialect, dialect_named

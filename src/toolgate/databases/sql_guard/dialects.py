@@ -1,4 +1,4 @@
-"""SQL dialects: how each database reads a text, and which functions only compute."""
+"""SQL dialects: the lexical rules of each database, and its functions without side effects."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,40 +9,40 @@ __all__ = ["DIALECTS", "Dialect", "dialect_named", "words"]
 
 
 def words(text: str) -> frozenset[str]:
-    """The words of a text."""
+    """Return the words of a text."""
     return frozenset(text.split())
 
 
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
-    """What tells one database's SQL from another's."""
+    """Features of the SQL of one database."""
 
     name: str
-    """As settings and commands call it."""
+    """Name in settings and commands."""
 
     parser: str
-    """As the parser calls it."""
+    """Name in the parser."""
 
     aliases: tuple[str, ...] = ()
-    """Other names of it."""
+    """Other names."""
 
     nested_comments: bool = False
     """Whether `/* /* */ */` is one comment."""
 
     hash_comments: bool = False
-    """Whether `#` begins a comment, and `--` only with a blank behind it."""
+    """Whether `#` begins a comment, and `--` only if a space follows."""
 
     escapes: str = ""
-    """Prefixes of strings in which a backslash escapes; `*`: in every string."""
+    """Prefixes of strings with backslash escapes; `*`: all strings have them."""
 
     prefixes: tuple[str, ...] = ()
-    """Words that belong to a string right behind them, in lower case."""
+    """Prefixes of string literals, in lower case."""
 
     dollar_quotes: bool = False
     """Whether `$tag$ … $tag$` is a string."""
 
     own_quotes: bool = False
-    """Whether `q'[ … ]'` is a string, and a client may read the text line by line."""
+    """Whether `q'[ … ]'` is a string, and clients may process the text line by line."""
 
     double_is_string: bool = False
     """Whether `"…"` is a string instead of a name."""
@@ -51,17 +51,17 @@ class Dialect:
     """Whether `[…]` is a name."""
 
     backticks: bool = False
-    """Whether a name may stand in backticks."""
+    """Whether names may be quoted with backticks."""
 
     inside_names: str = "_$"
-    """Signs besides letters and digits that a name may have inside."""
+    """Characters besides letters and digits that names may contain after the first."""
 
     signs: str = ""
-    """Signs that are used besides those that all databases know."""
+    """Symbols in addition to those of all databases."""
 
     @cached_property
     def functions(self) -> frozenset[str]:
-        """Functions that only compute, in lower case; others may do anything."""
+        """Functions known to have no side effects, in lower case."""
         text = (
             files("toolgate.databases.sql_guard")
             .joinpath("functions", f"{self.name}.txt")
@@ -118,7 +118,7 @@ DIALECTS: Final = (
         signs=":?@#[]{}",
     ),
 )
-"""All that are known."""
+"""All known dialects."""
 
 _BY_NAME: Final = {
     name: dialect
@@ -128,5 +128,5 @@ _BY_NAME: Final = {
 
 
 def dialect_named(name: str) -> Dialect | None:
-    """The dialect of this name, or None where it is not known; `+driver` behind it is ignored."""
+    """Return the dialect of a name, None if unknown; a `+driver` suffix is ignored."""
     return _BY_NAME.get(name.partition("+")[0].strip().lower())

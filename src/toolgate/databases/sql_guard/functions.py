@@ -21,7 +21,7 @@ _BEFORE_BRACKETS: Final = words(
     is interval array row table only with
     """
 )
-"""Words of the language behind which a bracket opens; none is the name of a function."""
+"""Keywords that can precede a parenthesis; none is a function name."""
 
 _ONLY_BEHIND: Final[Mapping[str, frozenset[str]]] = {
     "by": frozenset({"group", "order", "partition", "connect", "siblings"}),
@@ -39,7 +39,7 @@ _ONLY_BEHIND: Final[Mapping[str, frozenset[str]]] = {
     "to": frozenset({"similar"}),
     "for": frozenset({"collation"}),
 }
-"""Words behind which a bracket opens where they stand behind one of these, and only there."""
+"""Words that can precede a parenthesis as keywords, but only after one of these."""
 
 _WORDS_OF: Final[Mapping[str, frozenset[str]]] = {
     "sqlite": frozenset({"glob", "match", "regexp"}),
@@ -60,13 +60,13 @@ _WORDS_OF: Final[Mapping[str, frozenset[str]]] = {
     """
     ),
 }
-"""The same, of one database."""
+"""Further keywords that can precede a parenthesis, by database."""
 
 _HOME: Final[Mapping[str, frozenset[str]]] = {
     "oracle": frozenset({"sys", "standard", "sys.standard"}),
     "duckdb": frozenset({"main", "system", "pg_catalog", "system.main"}),
 }
-"""Schemas whose functions are those of the database itself."""
+"""Schemas of the database's built-in functions."""
 
 _OWN_PACKAGES: Final = re.compile(
     r"(?:dbms|utl|owa|apex|wwv|ctx|sdo|ords|htp|htf|dbtools)\w*|sys|standard|xmltype|httpuritype"
@@ -78,7 +78,8 @@ _WITHOUT_BRACKETS: Final = words(
     connect_by_iscycle column_value object_value null true false ora_invoking_user
     """
 )
-"""What Oracle knows without brackets; another name in a query of DUAL alone is a function."""
+"""Oracle's built-in names without parentheses; in a query of DUAL alone, any other name is a
+function."""
 
 
 def refuse_calls(
@@ -88,20 +89,21 @@ def refuse_calls(
     allowed: frozenset[str],
     rules: PostgresRules | None = None,
 ) -> None:
-    """Refuse a query that calls something which is not known to only compute.
+    """Refuse a query that calls a function not known to be free of side effects.
 
     Args:
-        pieces: Its tokens.
-        tree: Its tree.
-        dialect: Whose SQL it is.
-        allowed: Functions of users that change nothing, in lower case.
-        rules: Of PostgreSQL, whose users can give functions the names of keywords.
+        pieces: Tokens of the query.
+        tree: Tree of the query.
+        dialect: SQL dialect.
+        allowed: User functions that change nothing, in lower case.
+        rules: Rules for PostgreSQL, whose users can give functions the names of keywords.
 
     Raises:
-        StatementRefusedError: It does.
+        StatementRefusedError: The query calls such a function.
     """
     openings = list(_openings(pieces))
-    # As many brackets behind a name are lists of columns as the parser found; which, nobody says.
+    # The parser only counts the column lists after each alias, so a name passes as an alias only if
+    # it precedes a parenthesis no more often than that.
     bare = Counter(pieces[at - 1].value.lower() for at in openings)
     aliases = {name for name, count in tree.aliases.items() if bare[name] <= count}
     clauses = Clauses(pieces) if rules is not None else None
@@ -117,7 +119,7 @@ def refuse_calls(
 
 
 def _openings(pieces: Sequence[SqlToken]) -> Iterator[int]:
-    """Where a bracket opens behind something that may be a name."""
+    """Yield positions of opening parentheses after something that may be a name."""
     for at in range(1, len(pieces)):
         if pieces[at].is_sign("(") and pieces[at - 1].kind != "sign":
             yield at
@@ -162,7 +164,7 @@ def _refuse_call(
 
 
 def _folded(named: SqlToken, dialect: Dialect) -> str:
-    """The name of a function as the list has it; a quoted one keeps its case where that counts."""
+    """Return a function name as the list has it; a quoted name may stay case-sensitive."""
     if named.kind == "word" or dialect.name in {"sqlite", "mysql", "duckdb"}:
         return named.value.lower()
     if dialect.name == "oracle":
@@ -187,7 +189,7 @@ def _is_language(named: SqlToken, before: SqlToken | None, dialect: Dialect) -> 
 
 
 def _qualifiers(pieces: Sequence[SqlToken], at: int) -> tuple[tuple[str, ...], int]:
-    """What stands before a name with dots between, and where all of it begins."""
+    """Return the qualifiers of a dotted name, and where the whole name begins."""
     qualifiers: list[str] = []
     while at >= 2 and pieces[at - 1].is_sign(".") and pieces[at - 2].kind != "sign":
         at -= 2
@@ -196,7 +198,7 @@ def _qualifiers(pieces: Sequence[SqlToken], at: int) -> tuple[tuple[str, ...], i
 
 
 def _refuse_without_brackets(tree: Tree, allowed: frozenset[str]) -> None:
-    """Oracle calls functions without arguments, and moves sequences, where a column could stand."""
+    """Refuse names that Oracle may call as functions, and names that advance sequences."""
     for name in tree.columns:
         last = name[-1].lower()
         full = ".".join(name).lower()
@@ -222,7 +224,7 @@ _PURE_MEMBERS: Final = frozenset({"dbms_random.value", "dbms_random.random", "db
 
 
 def _refuse_files(pieces: Sequence[SqlToken], tree: Tree) -> None:
-    """DuckDB reads a file where the name of a table looks like that of one."""
+    """Refuse table names that look like files, because DuckDB reads the file."""
     for name in tree.tables:
         if looks_like_file(".".join(name)):
             raise StatementRefusedError(
@@ -234,7 +236,7 @@ def _refuse_files(pieces: Sequence[SqlToken], tree: Tree) -> None:
 
 
 def _refuse_pragmas(tree: Tree, allowed: frozenset[str]) -> None:
-    """SQLite runs a pragma where its name stands for a table: `pragma_optimize` writes statistics.
+    """Refuse pragmas as tables, which SQLite runs: `pragma_optimize` writes statistics.
 
     https://sqlite.org/pragma.html#pragfunc
     """

@@ -1,7 +1,7 @@
 """Splits a statement into tokens exactly as its database does.
 
-Where databases, their versions or their clients disagree, the text is refused: an attack lives in
-the difference between what was looked at and what is run.
+If databases, their versions or their clients disagree, the text is refused: attacks exploit
+differences between the text that was checked and the statement that runs.
 """
 
 import re
@@ -15,7 +15,7 @@ from toolgate.databases.sql_guard.dialects import Dialect, words
 __all__ = ["AmbiguousSqlError", "LexedSql", "SqlToken", "read"]
 
 Kind: TypeAlias = Literal["word", "name", "string", "number", "sign"]
-"""A bare word, a quoted name, a string, a number, or one other sign."""
+"""An unquoted word, a quoted name, a string, a number, or one other character."""
 
 _BLANKS: Final = frozenset(" \t\r\n")
 _DIGITS: Final = frozenset("0123456789")
@@ -35,69 +35,71 @@ _AFTER_BLANK_LINE: Final = words(
     """
 )
 _MOST_DEEP: Final = 40
-"""Brackets; chosen: far above statements that people write, far below the limit of recursion."""
+"""Maximum nesting depth of brackets; chosen: far above human-written statements, far below the
+recursion limit."""
 _MOST_INDEXES: Final = 12
-"""Brackets right behind brackets: `a[1][2]`. The parser's time grows with their square."""
+"""Maximum number of consecutive subscripts, as in `a[1][2]`. The parser's time grows
+quadratically with them."""
 
 
 class AmbiguousSqlError(ValueError):
-    """The text cannot be read in one certain way; the message says why."""
+    """The text can be read in more than one way, or in none; the message says why."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SqlToken:
-    """A piece of a text."""
+    """A token."""
 
     kind: Kind
-    """What it is."""
+    """Kind of the token."""
 
     text: str
-    """As it stands there."""
+    """Source text of the token."""
 
     value: str
-    """A word in lower case, a name without its quotes; else the text."""
+    """A word in lower case, a name without its quotes; otherwise the source text."""
 
     start: int
-    """Where it begins in the text without comments."""
+    """Start in the text without comments."""
 
     position: int
-    """Where it ends in the text as it came."""
+    """End in the original text."""
 
     @property
     def end(self) -> int:
-        """Where it ends in the text without comments."""
+        """End in the text without comments."""
         return self.start + len(self.text)
 
     @property
     def is_named(self) -> bool:
-        """Whether it can be a name of something."""
+        """Whether the token can be a name."""
         return self.kind in {"word", "name"}
 
     def is_sign(self, sign: str) -> bool:
-        """Whether it is this sign."""
+        """Whether the token is this character."""
         return self.kind == "sign" and self.text == sign
 
     def is_word(self, *words: str) -> bool:
-        """Whether it is one of these words, not quoted."""
+        """Whether the token is one of these words, unquoted."""
         return self.kind == "word" and self.value in words
 
 
 @dataclass(frozen=True, kw_only=True)
 class LexedSql:
-    """A text, read."""
+    """A text split into tokens."""
 
     pieces: Sequence[SqlToken]
-    """In their order."""
+    """The tokens in order."""
 
     plain: str
-    """The text with a blank instead of each comment."""
+    """The text with each comment replaced by a space."""
 
 
 def read(text: str, dialect: Dialect) -> LexedSql:
-    """Cut a text into pieces.
+    """Split a text into tokens.
 
     Raises:
-        UnclearError: There is more than one way to read it, or none.
+        AmbiguousSqlError: There is more than one way to read the text, or none.
     """
     return _Lexer(text, dialect).run()
 
@@ -211,7 +213,7 @@ class _Lexer:
         self._keep(" ")
 
     def _string(self, prefix: str) -> None:
-        """A string whose opening quote stands behind its prefix."""
+        """Add a string whose opening quote follows a prefix."""
         escapes = self._dialect.escapes
         quote = self._at + len(prefix)
         lowered = prefix.lower()
@@ -237,7 +239,7 @@ class _Lexer:
                     break
                 backslashes += 1
             if backslashes and self._dialect.escapes == "*":
-                # NO_BACKSLASH_ESCAPES is a mode of the session: nobody knows from the text.
+                # NO_BACKSLASH_ESCAPES is a mode of the session, which the text does not show.
                 raise AmbiguousSqlError(
                     "a backslash before a quote: where the string ends is not sure"
                 )
@@ -338,7 +340,7 @@ class _Lexer:
         return text.startswith("@@", at) or text[at - 1 : at] == "@"
 
     def _refuse_client_lines(self) -> None:
-        """Clients of this database read line by line and do not know what a string is."""
+        """Refuse lines that clients of this database interpret, even inside a string."""
         text = self._text.replace("\r", "\n").rstrip()
         for line in _CLIENT_LINE.finditer(text):
             if line.end() < len(text) or line[0].strip() in {"/", "."}:
@@ -365,7 +367,7 @@ def _strange(sign: str) -> str:
 
 
 def _looks_ascii(word: str) -> bool:
-    """Whether some programs would take a word for one of plain letters."""
+    """Whether a case or Unicode conversion makes the word ASCII, as in some programs."""
     forms = (word.upper(), word.lower(), word.casefold(), unicodedata.normalize("NFKC", word))
     return any(form.isascii() for form in forms)
 

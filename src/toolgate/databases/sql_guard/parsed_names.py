@@ -8,22 +8,22 @@ __all__ = ["Tree"]
 
 @dataclass(frozen=True, kw_only=True)
 class Tree:
-    """What the tree of a query says that its text does not."""
+    """Information from the tree of a query that its text does not show."""
 
     root: object
-    """The query, as the parser has it."""
+    """Root node of the parsed query."""
 
     aliases: Counter[str]
-    """Names in lower case that have a list of columns behind them, and how often."""
+    """Aliases with a column list, in lower case, and how often each occurs."""
 
     relations: frozenset[str]
-    """Names and aliases of everything that columns can belong to, in lower case."""
+    """Names and aliases of all relations with columns, in lower case."""
 
     tables: tuple[tuple[str, ...], ...]
-    """Names of tables with what stands before them, as written, without those of WITH."""
+    """Qualified table names, as written, without those of WITH."""
 
     columns: tuple[tuple[str, ...], ...]
-    """Names of columns with what stands before them, as written."""
+    """Qualified column names, as written."""
 
     has_only_dual: bool
-    """Whether nothing but Oracle's DUAL is read, so that no name can be that of a column."""
+    """Whether only Oracle's DUAL is read, so that no name can be a column."""

@@ -1,4 +1,4 @@
-"""Checks that a statement only reads: an allow list, nothing else passes."""
+"""Checks that a statement only reads, with an allow list: everything else is refused."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from toolgate.databases.sql_guard.verdict import StatementKind, StatementVerdict
 __all__ = ["check_statement", "mask_values"]
 
 _MOST: Final = 100_000
-"""Characters; what is longer was made by a program, and takes seconds to look at."""
+"""Maximum number of characters; longer statements are machine-made, and take seconds to check."""
 
 
 def check_statement(
@@ -28,18 +28,18 @@ def check_statement(
     columns: Mapping[str, Collection[str]] | None = None,
     catalog: PostgresCatalog | None = None,
 ) -> StatementVerdict:
-    """Tell whether a text is exactly one statement that changes nothing.
+    """Check whether a text is exactly one statement that changes nothing.
 
     Args:
         sql: The text.
-        dialect: Whose SQL it is. One that is not known: refused unless it is harmless in all.
-        functions: Functions of the database's users that are known to change nothing; a name with
-            a dot counts for that schema alone.
+        dialect: SQL dialect. With an unknown one, the statement must be harmless in all dialects.
+        functions: User functions that are known to change nothing; a name with a dot counts for
+            that schema only.
         columns: For PostgreSQL, columns by table (`orders` or `sales.orders`), and fields of
-            columns as `column.field`: what is not among them may be a function, since `t.f` also
-            means `f(t)`. None: names with a dot are taken for columns of the tables.
-        catalog: For PostgreSQL, what the database has outside of `pg_catalog`; its columns are used
-            where none are given. None: nothing outside of `pg_catalog` passes.
+            columns as `column.field`. Any other name may be a function, since `t.f` also means
+            `f(t)`. None: dotted names are assumed to be table columns.
+        catalog: For PostgreSQL, objects of the database outside `pg_catalog`; its columns are
+            used if `columns` is None. None: nothing outside `pg_catalog` is allowed.
 
     Raises:
         MissingExtraError: The parser is not installed.
@@ -67,7 +67,7 @@ def check_statement(
 
 
 def mask_values(sql: str, dialect: str) -> str:
-    """A statement with `?` in place of texts and numbers, for logs; of one unread, nothing."""
+    """Replace strings and numbers by `?`, for logs; return nothing if unreadable."""
     sql_dialect = dialect_named(dialect)
     if sql_dialect is None:
         return "?"
@@ -81,7 +81,7 @@ def mask_values(sql: str, dialect: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class _KnownNames:
-    """What the caller knows about the database."""
+    """Facts that the caller knows about the database."""
 
     functions: frozenset[str]
     columns: Mapping[str, Collection[str]] | None
@@ -123,7 +123,7 @@ def _looked_at(sql: str, dialect: Dialect, known: _KnownNames) -> tuple[Statemen
     leads.refuse_beginning(pieces, dialect)
     _refuse_words(pieces, dialect)
     plain = tokens.plain[pieces[0].start : pieces[-1].end]
-    # The parser takes 0.1 s to load; who judges nothing does not pay for it.
+    # Imported here, because the parser takes 0.1 s to load.
     parse = import_module("toolgate.databases.sql_guard.tree").parse
     query = leads.as_query(plain, pieces)
     tree: Tree = parse(query, pieces, dialect)
@@ -140,7 +140,7 @@ def _looked_at(sql: str, dialect: Dialect, known: _KnownNames) -> tuple[Statemen
 
 
 def _one_statement(pieces: Sequence[SqlToken]) -> Sequence[SqlToken]:
-    """The pieces without semicolons at the end; exactly one statement is left."""
+    """Return the tokens without trailing semicolons; refuse all but one statement."""
     last = len(pieces)
     while last and pieces[last - 1].is_sign(";"):
         last -= 1
@@ -160,7 +160,7 @@ _CHANGING: Final = words(
 
 
 def _refuse_words(pieces: Sequence[SqlToken], dialect: Dialect) -> None:
-    """Words that make a query more than one, wherever they stand outside of quotes."""
+    """Refuse words that make a query do more than read, anywhere outside quotes."""
     nothing = pieces[0]
     for at, piece in enumerate(pieces):
         if piece.kind != "word":

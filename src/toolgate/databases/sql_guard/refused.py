@@ -9,4 +9,4 @@ class StatementRefusedError(Exception):
     def __init__(self, rule: str, reason: str) -> None:
         super().__init__(reason)
         self.rule = rule
-        """Which rule says so; stable."""
+        """Stable name of the rule that refuses the statement."""

@@ -20,7 +20,7 @@ __all__ = [
 READ_PRAGMAS: Final = frozenset(
     {"table_info", "table_xinfo", "index_list", "index_info", "index_xinfo", "foreign_key_list"}
 )
-"""Pragmas of SQLite that only tell what a schema has."""
+"""SQLite pragmas that only return schema information."""
 
 _PLAN_OPTIONS: Final = frozenset(
     {"verbose", "costs", "settings", "generic_plan", "buffers", "timing", "summary", "memory"}
@@ -52,15 +52,15 @@ _FILE: Final = re.compile(
 
 
 def looks_like_file(name: str) -> bool:
-    """Whether DuckDB would read a file instead of a table of this name."""
+    """Whether DuckDB would read a file for a table of this name."""
     return _FILE.search(name) is not None
 
 
 def is_question(pieces: Sequence[SqlToken], dialect: Dialect) -> bool:
-    """Whether it asks the database about itself: SHOW, PRAGMA, DESCRIBE.
+    """Whether a statement asks for database information: SHOW, PRAGMA, DESCRIBE.
 
     Raises:
-        RefusedError: It begins like that, but may do something else.
+        StatementRefusedError: The statement begins like that, but may do something else.
     """
     first = pieces[0]
     if first.is_word("pragma"):
@@ -120,7 +120,7 @@ def _is_describe(pieces: Sequence[SqlToken], dialect: Dialect) -> bool:
 
 
 def _is_dotted_name(pieces: Sequence[SqlToken]) -> bool:
-    """Whether these are a name, with others and dots before it."""
+    """Whether the tokens are a name, qualified or not."""
     return (
         len(pieces) in {1, 3, 5}
         and all(piece.is_named for piece in pieces[::2])
@@ -135,10 +135,10 @@ def _refuse_file(pieces: Sequence[SqlToken], dialect: Dialect) -> None:
 
 
 def without_explain(pieces: Sequence[SqlToken], dialect: Dialect) -> Sequence[SqlToken]:
-    """The statement whose plan is asked for; the same pieces if none is.
+    """Return the statement after EXPLAIN; the same tokens if there is no EXPLAIN.
 
     Raises:
-        RefusedError: The statement would be run, or the plan be written somewhere.
+        StatementRefusedError: The statement would be run, or the plan be written somewhere.
     """
     is_lead = pieces[0].is_word("explain") or (
         dialect.name == "mysql" and pieces[0].is_word("describe", "desc")
@@ -168,7 +168,7 @@ def without_explain(pieces: Sequence[SqlToken], dialect: Dialect) -> Sequence[Sq
 
 
 def _behind_options(pieces: Sequence[SqlToken]) -> int:
-    """Where the statement begins behind `EXPLAIN ( … )`."""
+    """Return where the statement begins after `EXPLAIN ( … )`."""
     at, is_name = 2, True
     while at < len(pieces) and not pieces[at].is_sign(")"):
         piece = pieces[at]
@@ -184,10 +184,10 @@ def _behind_options(pieces: Sequence[SqlToken]) -> int:
 
 
 def refuse_beginning(pieces: Sequence[SqlToken], dialect: Dialect) -> None:
-    """Refuse what does not begin like a query.
+    """Refuse a statement that does not begin like a query.
 
     Raises:
-        RefusedError: It does not.
+        StatementRefusedError: The statement does not begin like a query.
     """
     at = 0
     while at < len(pieces) and pieces[at].is_sign("("):
@@ -206,7 +206,7 @@ def refuse_beginning(pieces: Sequence[SqlToken], dialect: Dialect) -> None:
 
 
 def as_query(plain: str, pieces: Sequence[SqlToken]) -> str:
-    """The text for the parser, which does not know `TABLE name`."""
+    """Return the query with `TABLE name` as SELECT, because the parser does not know it."""
     if not pieces[0].is_word("table"):
         return plain
     if not _is_dotted_name(pieces[1:]):

@@ -47,7 +47,7 @@ _PARTS: Final = words(
     SessionParameter PositionalColumn Parameter ForIn Condition Predicate ColumnPosition
     """
 )
-"""Nodes besides functions and operators that a query is made of."""
+"""Node types of queries besides functions and operators."""
 
 _CHANGES: Final = (
     *(exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.Copy, exp.Create, exp.Drop, exp.Alter),
@@ -63,7 +63,7 @@ def parse(text: str, pieces: Sequence[SqlToken], dialect: Dialect) -> Tree:
     """Parse a query.
 
     Raises:
-        RefusedError: It cannot be parsed, or has parts that are not known to be harmless.
+        StatementRefusedError: The query cannot be parsed, or has nodes not known to be harmless.
     """
     try:
         tokens = sqlglot.Dialect.get_or_raise(dialect.parser).tokenize(text)
@@ -97,7 +97,7 @@ def _reason(error: Exception) -> str:
 
 
 def _refuse_other_reading(tokens: Sequence[sqlglot.Token], pieces: Sequence[SqlToken]) -> None:
-    """Strings and names in quotes must be where this package saw them."""
+    """Refuse a text whose strings and quoted names the parser finds elsewhere than the lexer."""
     base = pieces[0].start
     ends = {token.end + 1: token.start for token in tokens}
     starts = sorted(ends.values())
@@ -164,7 +164,7 @@ def _walked(root: exp.Expr, dialect: Dialect) -> Tree:
 
 
 def _dotted(node: exp.Column | exp.Dot) -> tuple[str, ...]:
-    """The names of a column; nothing for a call, which is looked at elsewhere."""
+    """Return the parts of a column name; empty for a call, which is checked elsewhere."""
     if isinstance(node, exp.Column):
         return tuple(part.name for part in node.parts)
     names: list[str] = []

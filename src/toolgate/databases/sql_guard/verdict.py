@@ -6,24 +6,25 @@ from typing import Literal, TypeAlias
 __all__ = ["StatementKind", "StatementVerdict"]
 
 StatementKind: TypeAlias = Literal["query", "plan", "show"]
-"""What an allowed statement is: a query, EXPLAIN of a query, or a question about the database."""
+"""Kind of an allowed statement: a query, EXPLAIN of a query, or a request for database
+information."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StatementVerdict:
-    """What was found out about a statement."""
+    """Result of checking a statement."""
 
     allowed: bool
     """Whether it is one statement that only reads."""
 
     reason: str
-    """Why, in a sentence, for people and models."""
+    """Reason in a sentence, for people and models."""
 
     rule: str
-    """Which rule decided; stable."""
+    """Stable name of the rule that decided."""
 
     statement: str = ""
-    """What may be run: the text without a semicolon at its end; empty where nothing may."""
+    """The statement to run: the text without a trailing semicolon; empty if not allowed."""
 
     kind: StatementKind = "query"
-    """What it is, if it is allowed."""
+    """Kind of the statement, if it is allowed."""

@@ -1,4 +1,4 @@
-"""Rules for PostgreSQL, where functions, operators, types and even columns can be a user's code."""
+"""Rules for PostgreSQL, where functions, operators, types and even columns can run user code."""
 
 from toolgate.databases.sql_guard.postgres.catalog import CatalogObject, PostgresCatalog
 from toolgate.databases.sql_guard.postgres.keywords import Clauses

@@ -1,6 +1,6 @@
-"""Names with dots in a query: columns, or calls of functions that look like columns.
+"""Dotted names in a query: columns, or function calls that look like columns.
 
-Where a table has no column `f`, PostgreSQL reads `t.f` and `(t).f` as `f(t)`.
+If a table has no column `f`, PostgreSQL reads `t.f` and `(t).f` as `f(t)`.
 https://www.postgresql.org/docs/18/rowtypes.html#ROWTYPES-USAGE
 """
 
@@ -22,19 +22,19 @@ def refuse_attributes(
     pieces: Sequence[SqlToken],
     columns: Mapping[str, Collection[str]] | None,
 ) -> tuple[frozenset[tuple[str, ...]], int]:
-    """Refuse names with dots that may be calls of functions.
+    """Refuse dotted names that may be function calls.
 
     Returns:
-        Names with dots that are columns or tables, in lower case, and how many fields are read of
-        what stands in brackets.
+        Dotted names that are columns or tables, in lower case, and the number of fields selected
+        from parenthesized expressions.
 
     Args:
-        root: The tree of the query.
-        pieces: The query.
-        columns: Known columns by table; None: names with a dot are taken for columns of tables.
+        root: Tree of the query.
+        pieces: Tokens of the query.
+        columns: Known columns by table; None: dotted names are assumed to be table columns.
 
     Raises:
-        StatementRefusedError: There is one.
+        StatementRefusedError: A name may be a function call.
     """
     relations = QueryRelations(columns)
     explained: Counter[tuple[str, ...]] = Counter()
@@ -62,7 +62,9 @@ def refuse_attributes(
 
 
 def defined_columns(root: exp.Expr, pieces: Sequence[SqlToken]) -> list[int]:
-    """Where columns are named whose types follow: `AS t(a integer)`, `COLUMNS (a integer)`.
+    """Return the positions of column names in definitions, which a type follows.
+
+    Such definitions are `AS t(a integer)` and `COLUMNS (a integer)`.
 
     Raises:
         StatementRefusedError: A type cannot be found in the text.
@@ -103,7 +105,7 @@ def _refuse_column(node: exp.Column, relations: QueryRelations) -> None:
 
 
 def _refuse_field(node: exp.Dot, relations: QueryRelations) -> None:
-    """`(t).column`, `(column).field`, `(function(…)).column`."""
+    """Refuse unknown fields: `(t).column`, `(column).field`, `(function(…)).column`."""
     field = folded(node.expression)
     inner = node.this.this if isinstance(node.this, exp.Paren) else None
     if isinstance(inner, exp.Anonymous) and field in output_columns(str(inner.this).lower()):
@@ -120,7 +122,7 @@ def _refuse_field(node: exp.Dot, relations: QueryRelations) -> None:
 
 
 def _is_known_field(inner: exp.Column, field: str, visible: Sequence[QueryRelation]) -> bool:
-    """Whether each reading of `(inner).field` finds a column, or a field of a column."""
+    """Whether every reading of `(inner).field` finds a column, or a field of a column."""
     name, table = folded(inner.this), folded(inner.args.get("table"))
     readings = [
         relation.columns is not None and f"{name}.{field}" in relation.columns
@@ -137,7 +139,7 @@ def _is_known_field(inner: exp.Column, field: str, visible: Sequence[QueryRelati
 
 
 def _chains(pieces: Sequence[SqlToken]) -> tuple[Counter[tuple[str, ...]], int]:
-    """Names with dots that are neither called nor types, and fields of what is in brackets."""
+    """Return dotted names that are not calls or types, and the number of `(…).field`."""
     chains: Counter[tuple[str, ...]] = Counter()
     selections = 0
     at = 0
@@ -168,7 +170,7 @@ def _dotted(pieces: Sequence[SqlToken], at: int) -> Iterator[str]:
 
 
 def _is_other(pieces: Sequence[SqlToken], start: int, end: int) -> bool:
-    """Whether a name with dots is that of a function, a type or a collation."""
+    """Whether a dotted name is a function, a type or a collation."""
     if end < len(pieces) and (pieces[end].is_sign("(") or pieces[end].kind == "string"):
         return True  # looked at elsewhere
     before = pieces[start - 1] if start else None

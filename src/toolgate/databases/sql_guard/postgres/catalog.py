@@ -1,4 +1,4 @@
-"""What the catalog of a PostgreSQL database says about names outside of `pg_catalog`."""
+"""Contents of the catalog of a PostgreSQL database outside `pg_catalog`."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,87 +10,87 @@ __all__ = ["CatalogObject", "PostgresCatalog"]
 
 @dataclass(frozen=True, kw_only=True)
 class CatalogObject:
-    """A function, operator, type or cast that is no part of `pg_catalog`."""
+    """A function, operator, type or cast outside `pg_catalog`."""
 
     schema: str
-    """Where it is."""
+    """Schema of the object."""
 
     name: str
-    """Its name; of a cast, the type that is converted."""
+    """Name of the object; for a cast, its source type."""
 
     function: str = ""
-    """The function that it runs, as `schema.name`; empty: none."""
+    """The function that the object runs, as `schema.name`; empty: none."""
 
     is_visible: bool = True
-    """Whether its schema is in the search path, so that the name alone can mean it."""
+    """Whether its schema is in the search path, so that the unqualified name can refer to it."""
 
     is_harmless: bool = False
-    """Whether an extension owns it and declares it immutable or stable; of a type: whether
+    """Whether an extension owns it and declares it immutable or stable; for a type, whether
     converting to it runs no function."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PostgresCatalog:
-    """What a database has under the names of a statement, besides `pg_catalog`."""
+    """Objects in a database with names from a statement, outside `pg_catalog`."""
 
     functions: tuple[CatalogObject, ...] = ()
-    """Functions of these names."""
+    """Functions with these names."""
 
     operators: tuple[CatalogObject, ...] = ()
-    """Operators of these names."""
+    """Operators with these names."""
 
     types: tuple[CatalogObject, ...] = ()
-    """Types of these names."""
+    """Types with these names."""
 
     casts: tuple[CatalogObject, ...] = ()
-    """Casts with a function, from types that the statement can meet."""
+    """Casts with a function, from types that can occur in the statement."""
 
     columns: Mapping[str, Collection[str]] = field(default_factory=dict[str, Collection[str]])
-    """Columns by table, see `check_statement`."""
+    """Columns by table; see `check_statement`."""
 
     def refuse_functions(self, schema: str, name: str, allowed: frozenset[str]) -> None:
-        """Refuse a function that may run code of users.
+        """Refuse a function that may run user code.
 
         Raises:
-            StatementRefusedError: One of this name does.
+            StatementRefusedError: A function of this name may run user code.
         """
         _refuse(_named(self.functions, schema, name), "function", "function", name, allowed)
 
     def refuse_operators(self, schema: str, name: str, allowed: frozenset[str]) -> None:
-        """Refuse an operator that may run code of users.
+        """Refuse an operator that may run user code.
 
         Raises:
-            StatementRefusedError: One of this name does.
+            StatementRefusedError: An operator of this name may run user code.
         """
         _refuse(_named(self.operators, schema, name), "operator", "operator", name, allowed)
 
     def refuse_types(self, schema: str, name: str, allowed: frozenset[str]) -> None:
-        """Refuse a type whose conversions may run code of users.
+        """Refuse a type whose conversions may run user code.
 
         Raises:
-            StatementRefusedError: One of this name does.
+            StatementRefusedError: Conversions of a type of this name may run user code.
         """
         _refuse(_named(self.types, schema, name), "type", "type", name, allowed)
 
     def refuse_casts(self, allowed: frozenset[str]) -> None:
-        """Refuse casts that may run code of users, wherever a value of their type may be.
+        """Refuse casts that may run user code, wherever values of their type can occur.
 
         Raises:
-            StatementRefusedError: There is one.
+            StatementRefusedError: A cast may run user code.
         """
         for cast in self.casts:
             _refuse((cast,), "type", "cast of the type", cast.name, allowed)
 
     def has_function(self, schema: str, name: str) -> bool:
-        """Whether there is a function of this name."""
+        """Whether a function of this name exists."""
         return bool(_named(self.functions, schema, name))
 
     def has_operator(self, schema: str, name: str) -> bool:
-        """Whether there is an operator of this name."""
+        """Whether an operator of this name exists."""
         return bool(_named(self.operators, schema, name))
 
     def has_type(self, schema: str, name: str) -> bool:
-        """Whether there is a type of this name."""
+        """Whether a type of this name exists."""
         return bool(_named(self.types, schema, name))
 
 

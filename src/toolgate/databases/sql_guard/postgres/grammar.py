@@ -1,7 +1,7 @@
-"""A further check of a query, with PostgreSQL's own grammar, where `pglast` is installed.
+"""A second check of a query, with PostgreSQL's own grammar, if `pglast` is installed.
 
-`pglast` is free software under the GNU General Public License 3, so it is no part of this program
-and of no extra that others contain; whoever installs it gets this check.
+`pglast` is free software under the GNU General Public License 3, so it is not part of this
+program or of an extra included in others. Users who install it get this check.
 """
 
 import json
@@ -30,7 +30,7 @@ _NODES: Final = words(
     JsonBehavior
     """
 )
-"""Nodes of the grammar that only read."""
+"""Grammar nodes that only read."""
 
 _SAMPLES: Final = frozenset({"system", "bernoulli"})
 
@@ -38,16 +38,16 @@ _SAMPLES: Final = frozenset({"system", "bernoulli"})
 def refuse_other_names(
     text: str, rules: PostgresRules, chains: frozenset[tuple[str, ...]], fields: int
 ) -> None:
-    """Refuse a query in which PostgreSQL reads a name that is not known to be harmless.
+    """Refuse a query in which PostgreSQL finds a name not known to be harmless.
 
     Args:
         text: The query.
-        rules: What is known to be harmless.
-        chains: Names with dots that are columns or tables, in lower case.
-        fields: How many fields are read of what stands in brackets.
+        rules: Names known to be harmless.
+        chains: Dotted names that are columns or tables, in lower case.
+        fields: Number of fields selected from parenthesized expressions.
 
     Raises:
-        StatementRefusedError: There is such a name, or PostgreSQL cannot parse it.
+        StatementRefusedError: There is such a name, or PostgreSQL cannot parse the query.
     """
     if find_spec("pglast") is None:
         return
@@ -82,7 +82,7 @@ def refuse_other_names(
 
 
 def _nodes(value: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """All nodes below a value, by kind; those that stand under a plain key are found by shape."""
+    """Yield all nodes below a value with their kind, which may depend on their shape."""
     waiting = [value]
     while waiting:
         current = waiting.pop()
@@ -97,7 +97,7 @@ def _nodes(value: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _kind(key: str, node: Mapping[str, object]) -> str:
-    """The kind of a node that stands under a key, which says it if it begins with a capital."""
+    """Return the kind of a node: its capitalized key, or else a kind inferred from its shape."""
     if key[:1].isupper():
         return key
     return "TypeName" if "names" in node and "typemod" in node else "List"

@@ -1,7 +1,7 @@
-"""Keywords of PostgreSQL, and whether one is a clause or the name of a function where it stands.
+"""Keywords of PostgreSQL, and whether one is part of a clause or a function name in its position.
 
-Most keywords are not reserved: `system`, `columns` or `passing` are also names that users can give
-to functions. Such a word is part of the grammar inside its clause only.
+Most keywords are not reserved: `system`, `columns` or `passing` are also names that users can
+give to functions. Such a word is part of the grammar only inside its clause.
 https://www.postgresql.org/docs/18/sql-keywords-appendix.html
 """
 
@@ -25,7 +25,7 @@ RESERVED: Final = words(
     window with
     """
 )
-"""No function, type or column can have such a name without quotes."""
+"""Reserved keywords, which are not function, type or column names unless quoted."""
 
 TYPE_KEYWORDS: Final = words(
     """
@@ -48,7 +48,7 @@ _OPERATORS: Final = words(
     inout none
     """
 )
-"""Keywords behind which an operand or a relation follows."""
+"""Keywords that precede an operand or a relation."""
 
 _BEFORE_EXPRESSION: Final = words(
     """
@@ -56,7 +56,7 @@ _BEFORE_EXPRESSION: Final = words(
     range ref recursive repeatable rows set sets symmetric value within zone
     """
 )
-"""Keywords that are not reserved and can stand before an expression; also names of columns."""
+"""Unreserved keywords that can precede an expression; they can also be column names."""
 
 _ALWAYS: Final = words(
     """
@@ -65,8 +65,8 @@ _ALWAYS: Final = words(
     with for fetch group operator xmlnamespaces
     """
 )
-"""Words behind which a bracket opens; none can be the name of a function. What stands behind
-OPERATOR is looked at elsewhere."""
+"""Keywords that can precede a parenthesis; none can be a function name. What follows OPERATOR is
+checked in `operators`."""
 
 _NO_OPERANDS: Final = RESERVED | _OPERATORS | _BEFORE_EXPRESSION
 
@@ -82,7 +82,7 @@ _BEHIND: Final = {
     "content": words("("),
     "document": words("("),
 }
-"""Words that belong to the grammar where they stand behind one of these."""
+"""Words that are part of the grammar after one of these."""
 
 _JOINS: Final = words("left right full inner outer cross natural")
 _INSIDE: Final = {
@@ -90,14 +90,14 @@ _INSIDE: Final = {
     "passing": words("xmltable xmlexists json_table json_value json_query json_exists"),
     "value": words("json_object json_objectagg"),
 }
-"""Words that belong to the grammar directly inside the brackets of one of these."""
+"""Words that are part of the grammar directly inside the parentheses of one of these."""
 _CLAUSES: Final = words("select from where group having window order limit offset fetch union")
 _SAMPLES: Final = words("system bernoulli")
 
 
 @dataclass
 class _BracketLevel:
-    """What was read since a bracket opened."""
+    """State of an open bracket."""
 
     opener: int
     clause: str = ""
@@ -105,10 +105,10 @@ class _BracketLevel:
 
 
 class Clauses:
-    """Which words of a statement are part of the grammar where they stand."""
+    """Tells which words of a statement are part of the grammar in their position."""
 
     def __init__(self, pieces: Sequence[SqlToken]) -> None:
-        """Read the brackets of a statement, once."""
+        """Scan the brackets of a statement once."""
         self._pieces = pieces
         self._openers: list[int] = []
         self._grouping: list[bool] = []
@@ -131,11 +131,11 @@ class Clauses:
                 level.clause = piece.value
 
     def opener(self, at: int) -> int:
-        """Where the innermost bracket opens that is open at a token; -1: there is none."""
+        """Return the position of the innermost open bracket at a token; -1 if there is none."""
         return self._openers[at]
 
     def ends_operand(self, at: int) -> bool:
-        """Whether an operand or a relation ends at a token: no expression begins behind it."""
+        """Whether a token ends an operand or relation, so that no expression can follow."""
         if at < 0:
             return False
         piece = self._pieces[at]
@@ -150,7 +150,7 @@ class Clauses:
         return piece.value not in _NO_OPERANDS
 
     def begins_expression(self, at: int) -> bool:
-        """Whether an expression follows a word that is part of the grammar where it stands."""
+        """Whether an expression follows a word that is part of the grammar in its position."""
         piece, before = self._pieces[at], self._pieces[at - 1] if at else None
         if piece.kind != "word" or (before is not None and before.is_sign(".")):
             return False
@@ -164,7 +164,7 @@ class Clauses:
         return before is not None and self._is_behind(at)
 
     def is_clause(self, at: int) -> bool:
-        """Whether a word right before an opening bracket is part of the grammar, no function."""
+        """Whether a word before an opening bracket is part of the grammar, not a function."""
         piece, before = self._pieces[at], self._pieces[at - 1] if at else None
         word = piece.value
         if piece.kind != "word" or (before is not None and before.is_sign(".")):
@@ -204,7 +204,7 @@ class Clauses:
         return word in _BEHIND and before.is_word(*_BEHIND[word])
 
     def _is_inside(self, at: int) -> bool:
-        """Whether the innermost open bracket is that of a clause in which this word can stand."""
+        """Whether the innermost open bracket belongs to a clause that allows this word."""
         start = self.opener(at)
         return (
             start > 0
@@ -222,7 +222,7 @@ class Clauses:
         )
 
     def _is_grouping_item(self, at: int) -> bool:
-        """Whether an item of GROUP BY or of GROUPING SETS begins at a token."""
+        """Whether a token begins an item of GROUP BY or GROUPING SETS."""
         before, start = self._pieces[at - 1], self.opener(at)
         begins = before.is_word("by", "distinct", "all") or before.text in {",", "("}
         is_in_sets = start > 0 and self._pieces[start - 1].is_word("sets")

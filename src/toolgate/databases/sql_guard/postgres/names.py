@@ -1,4 +1,4 @@
-"""All names in a statement, for asking a catalog about them."""
+"""All names in a statement, to look up in a catalog."""
 
 from dataclasses import dataclass
 
@@ -12,17 +12,17 @@ __all__ = ["PostgresNames", "named_in"]
 
 @dataclass(frozen=True, kw_only=True)
 class PostgresNames:
-    """Whatever a statement can name, and more."""
+    """All names that a statement may contain; a superset."""
 
     words: frozenset[str]
     """Words and names, as PostgreSQL folds them."""
 
     operators: frozenset[str]
-    """Operators, also those that keywords stand for."""
+    """Operators, including those that keywords stand for."""
 
 
 def named_in(sql: str) -> PostgresNames:
-    """All names in a statement; none where it cannot be read and so is refused anyway."""
+    """Return all names in a statement; none if it is unreadable, and so refused anyway."""
     dialect = dialect_named("postgres")
     assert dialect is not None
     try:

@@ -1,4 +1,4 @@
-"""Operators in a query: those of `pg_catalog` only compute, others run a function of a user."""
+"""Operators in a query: those of `pg_catalog` are safe, others run a user's function."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -12,7 +12,7 @@ __all__ = ["operators_in", "refuse_operators"]
 
 _SIGNS: Final = frozenset("+-*/<>=~!@#%^&|`?")
 _KEEPS_SIGN: Final = frozenset("~!@#%^&|`?")
-"""Only an operator with one of these can end in `+` or `-`.
+"""Only operators with one of these characters can end in `+` or `-`.
 https://www.postgresql.org/docs/18/sql-syntax-lexical.html#SQL-SYNTAX-OPERATORS"""
 
 _IMPLIED: Final = {
@@ -27,14 +27,14 @@ _IMPLIED: Final = {
     "natural": words("="),
     "distinct": words("="),
 }
-"""Operators that a keyword looks up by name."""
+"""Operators that a keyword refers to by name."""
 
 
 def operators_in(pieces: Sequence[SqlToken]) -> Iterator[tuple[str, str]]:
-    """Schema and name of each operator, also of those behind keywords; no schema: any.
+    """Yield schema and name of each operator, including those of keywords; no schema: any.
 
     Raises:
-        StatementRefusedError: OPERATOR stands before something else.
+        StatementRefusedError: Something other than an operator follows OPERATOR.
     """
     at = 0
     while at < len(pieces):
@@ -55,17 +55,17 @@ def operators_in(pieces: Sequence[SqlToken]) -> Iterator[tuple[str, str]]:
 
 
 def refuse_operators(pieces: Sequence[SqlToken], rules: PostgresRules) -> None:
-    """Refuse operators that may run code of users.
+    """Refuse operators that may run user code.
 
     Raises:
-        StatementRefusedError: There is one.
+        StatementRefusedError: An operator may run user code.
     """
     for schema, name in operators_in(pieces):
         rules.refuse_operator(schema, name)
 
 
 def _run(pieces: Sequence[SqlToken], at: int) -> int:
-    """Where the signs end that follow one another without a gap."""
+    """Return the end of a run of operator characters without gaps."""
     end = at + 1
     while (
         end < len(pieces)
@@ -78,7 +78,7 @@ def _run(pieces: Sequence[SqlToken], at: int) -> int:
 
 
 def _split(run: str) -> Iterator[str]:
-    """The operators that PostgreSQL reads in signs without a gap."""
+    """Yield the operators that PostgreSQL finds in a run of operator characters."""
     if run == "=>":
         return  # before the value of a named argument
     name = run
@@ -91,7 +91,7 @@ def _split(run: str) -> Iterator[str]:
 
 
 def _qualified(pieces: Sequence[SqlToken], at: int) -> tuple[str, str, int]:
-    """Schema and name in `OPERATOR(schema.+)`, and where it ends."""
+    """Return schema and name in `OPERATOR(schema.+)`, and the position after it."""
     signs, end = at + 2, at + 2
     schema = ""
     if end + 1 < len(pieces) and pieces[end].is_named and pieces[end + 1].is_sign("."):

@@ -1,4 +1,4 @@
-"""Which columns the relations of a query have, as far as its text and known columns tell."""
+"""Columns of the relations in a query, as far as its text and known columns show."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ __all__ = ["Columns", "QueryRelation", "QueryRelations", "folded"]
 
 _SYSTEM_COLUMNS: Final = frozenset({"ctid", "tableoid", "xmin", "xmax", "cmin", "cmax"})
 _MOST_DEEP: Final = 60
-"""Queries inside each other; chosen for the same reasons as the lexer's limit."""
+"""Maximum nesting depth of queries; chosen for the same reasons as the lexer's limit."""
 _AGGREGATES: Final[Mapping[type[exp.Expr], str]] = {
     exp.Count: "count",
     exp.Sum: "sum",
@@ -20,31 +20,32 @@ _AGGREGATES: Final[Mapping[type[exp.Expr], str]] = {
     exp.Max: "max",
     exp.Avg: "avg",
 }
-"""Functions whose names columns without an alias take over."""
+"""Functions that name their column if it has no alias."""
 
 Columns = frozenset[str] | None
-"""Names of columns, as PostgreSQL folds them; None: nobody knows."""
+"""Column names, as PostgreSQL folds them; None if unknown."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class QueryRelation:
-    """Something in FROM."""
+    """A relation in FROM."""
 
     name: str
-    """How columns refer to it; empty: they cannot."""
+    """Name by which columns refer to it; empty: they cannot."""
 
     schema: str
-    """What stands before its name; empty: nothing."""
+    """Schema before its name; empty: none."""
 
     columns: Columns
     """Its columns, and fields of columns as `column.field`."""
 
     is_row: bool
-    """Whether its name in brackets is a row with these columns; of a function it can be a value."""
+    """Whether its name in parentheses is a row with these columns; for a function it can be a
+    value."""
 
 
 def folded(name: exp.Expr | None) -> str:
-    """A name as PostgreSQL reads it: in lower case unless it stands in quotes."""
+    """Return a name as PostgreSQL folds it: in lower case unless it is quoted."""
     if not isinstance(name, exp.Identifier):
         return ""
     text = str(name.this)
@@ -54,13 +55,13 @@ def folded(name: exp.Expr | None) -> str:
 
 
 class QueryRelations:
-    """The relations that can be referred to from somewhere in a query."""
+    """Relations that are visible from a position in a query."""
 
     def __init__(self, columns: Mapping[str, Collection[str]] | None) -> None:
-        """Take what is known.
+        """Store the known columns.
 
         Args:
-            columns: Columns by table; None: nothing is known about tables.
+            columns: Columns by table; None: no columns are known.
         """
         self._known = columns
         self._relations: dict[int, Sequence[QueryRelation]] = {}
@@ -68,9 +69,9 @@ class QueryRelations:
         self._outputs: dict[int, Columns] = {}
 
     def visible_from(self, node: exp.Expr, name: str | None = None) -> Iterator[QueryRelation]:
-        """All relations that a part of a query may refer to, or those of a name.
+        """Yield all relations that a part of a query may refer to, or those of a name.
 
-        Those of the queries around it are among them, and some that PostgreSQL does not look at
+        They include relations of enclosing queries, and some that PostgreSQL does not consider
         there: which one a name means depends on LATERAL and on the order in FROM.
         """
         inner: exp.Expr = node
@@ -145,7 +146,7 @@ class QueryRelations:
         return None if self._known is None else frozenset()
 
     def _output(self, query: exp.Expr, depth: int) -> Columns:
-        """Names of the columns that a query returns."""
+        """Return the names of the columns that a query returns."""
         if id(query) not in self._outputs:
             self._outputs[id(query)] = frozenset()  # of a query that refers to itself
             self._outputs[id(query)] = self._new_output(query, depth)
@@ -189,7 +190,7 @@ def _is_row(item: exp.Expr) -> bool:
 
 
 def _items(query: exp.Expr) -> Iterator[exp.Expr]:
-    """What stands in FROM of a query, with all that is joined."""
+    """Yield all items in FROM of a query, including joins."""
     start = query.args.get("from_")
     if start is not None:
         yield from _with_joined(start.this)
@@ -213,7 +214,7 @@ def _joined(item: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _cte(node: exp.Expr, name: str) -> exp.CTE | None:
-    """The nearest query in WITH of this name that a table of this name refers to."""
+    """Return the nearest CTE that this table name refers to; None if there is none."""
     inner: exp.Expr = node
     outer = node.parent
     while outer is not None:

@@ -17,7 +17,7 @@ _OPERATORS = words(
     |&> |/ |>> || ||/ ~ ~* ~<=~ ~<~ ~= ~>=~ ~>~ ~~ ~~*
     """
 )
-"""Those of `pg_catalog` in PostgreSQL 18: `SELECT oprname FROM pg_operator`."""
+"""Operators of `pg_catalog` in PostgreSQL 18: `SELECT oprname FROM pg_operator`."""
 
 _TYPES = words(
     """
@@ -30,27 +30,27 @@ _TYPES = words(
     tsrange tstzmultirange tstzrange tsvector txid_snapshot unknown uuid varbit varchar xid xid8 xml
     """
 )
-"""Those of `pg_catalog` in PostgreSQL 18 that values can have."""
+"""Types of `pg_catalog` in PostgreSQL 18 that values can have."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PostgresRules:
-    """What is known to be harmless."""
+    """Names known to be harmless."""
 
     functions: frozenset[str]
-    """Functions of `pg_catalog` that only compute."""
+    """Functions of `pg_catalog` without side effects."""
 
     allowed: frozenset[str] = frozenset()
-    """Functions of users that change nothing, in lower case, with or without their schema."""
+    """User functions that change nothing, in lower case, with or without their schema."""
 
     catalog: PostgresCatalog | None = None
-    """What the database has outside of `pg_catalog`; None: nobody can be asked."""
+    """Objects of the database outside `pg_catalog`; None if unknown."""
 
     def refuse_function(self, schema: str, name: str) -> None:
-        """Refuse a function that may run code of users; no schema: any in the search path.
+        """Refuse a function that may run user code; no schema: any in the search path.
 
         Raises:
-            StatementRefusedError: It may.
+            StatementRefusedError: The function may run user code.
         """
         full_name = f"{schema}.{name}" if schema else name
         if full_name.lower() in self.allowed:
@@ -67,10 +67,10 @@ class PostgresRules:
             )
 
     def refuse_operator(self, schema: str, name: str) -> None:
-        """Refuse an operator that may run code of users; no schema: any in the search path.
+        """Refuse an operator that may run user code; no schema: any in the search path.
 
         Raises:
-            StatementRefusedError: It may.
+            StatementRefusedError: The operator may run user code.
         """
         name = "<>" if name == "!=" else name
         if schema == "pg_catalog" and name in _OPERATORS:
@@ -86,10 +86,10 @@ class PostgresRules:
             )
 
     def refuse_type(self, schema: str, name: str) -> None:
-        """Refuse a type whose conversions may run code of users.
+        """Refuse a type whose conversions may run user code.
 
         Raises:
-            StatementRefusedError: They may.
+            StatementRefusedError: Conversions of the type may run user code.
         """
         bare = name.removeprefix("_")
         if schema == "pg_catalog" and bare in _TYPES:

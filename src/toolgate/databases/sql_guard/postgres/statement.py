@@ -1,4 +1,4 @@
-"""All rules for a query of PostgreSQL, put together."""
+"""All rules for a query of PostgreSQL combined."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
@@ -16,7 +16,7 @@ from toolgate.databases.sql_guard.refused import StatementRefusedError
 __all__ = ["refuse_user_code"]
 
 _MOST_BYTES: Final = 63
-"""Bytes of a name that PostgreSQL reads; the rest is cut off."""
+"""Bytes of a name that PostgreSQL uses; it truncates the rest."""
 
 
 def refuse_user_code(
@@ -26,17 +26,17 @@ def refuse_user_code(
     rules: PostgresRules,
     columns: Mapping[str, Collection[str]] | None,
 ) -> None:
-    """Refuse operators, types and columns of a query that may run code of users.
+    """Refuse operators, types and columns of a query that may run user code.
 
     Args:
-        root: Its tree.
+        root: Tree of the query.
         text: The query.
-        pieces: Its tokens.
-        rules: What is known to be harmless.
-        columns: Known columns by table; None: names with a dot are taken for columns of tables.
+        pieces: Tokens of the query.
+        rules: Names known to be harmless.
+        columns: Known columns by table; None: dotted names are assumed to be table columns.
 
     Raises:
-        StatementRefusedError: One may.
+        StatementRefusedError: One of them may run user code.
     """
     for piece in pieces:
         if piece.is_named and len(piece.value.encode()) > _MOST_BYTES:

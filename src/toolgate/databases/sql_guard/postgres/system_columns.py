@@ -1,4 +1,4 @@
-"""Columns of PostgreSQL's own tables, views and functions."""
+"""Columns of PostgreSQL's system tables, views and functions."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -8,14 +8,14 @@ __all__ = ["output_columns", "system_columns"]
 
 
 def system_columns(schema: str, table: str) -> frozenset[str] | None:
-    """Columns of a table or view of `pg_catalog` or `information_schema`; None: it is none."""
+    """Return columns of a `pg_catalog` or `information_schema` relation; None for others."""
     if schema not in {"", "pg_catalog", "information_schema"}:
         return None
     return _columns().get(f"{schema}.{table}" if schema == "information_schema" else table)
 
 
 def output_columns(function: str) -> frozenset[str]:
-    """Columns of what a function of `pg_catalog` returns, where they have names."""
+    """Return the named output columns of a `pg_catalog` function."""
     return _columns().get(f"{function}()", frozenset())
 
 

@@ -1,4 +1,4 @@
-"""Types in a query: those of `pg_catalog` only compute, converting to others may run a function."""
+"""Types in a query: only conversions to types outside `pg_catalog` may run user functions."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
@@ -19,21 +19,21 @@ _BEHIND_TYPES: Final = {
     "character": "national",
     "char": "national",
 }
-"""Last words of types that have several, and what stands before them."""
+"""Last words of type names with several words, and the words that can precede them."""
 
 
 def refuse_types(
     pieces: Sequence[SqlToken], defined_columns: Iterable[int], rules: PostgresRules
 ) -> None:
-    """Refuse types whose conversions may run code of users.
+    """Refuse types whose conversions may run user code.
 
     Args:
-        pieces: The statement.
-        defined_columns: Tokens behind which the type of a column stands: `AS t(a integer)`.
-        rules: What is known to be harmless.
+        pieces: Tokens of the statement.
+        defined_columns: Positions of column names that a type follows: `AS t(a integer)`.
+        rules: Names known to be harmless.
 
     Raises:
-        StatementRefusedError: There is one.
+        StatementRefusedError: Conversions of a type may run user code.
     """
     for at in (*_type_positions(pieces), *(at + 1 for at in defined_columns)):
         if not _is_keyword(pieces, at):
@@ -41,7 +41,7 @@ def refuse_types(
 
 
 def _is_keyword(pieces: Sequence[SqlToken], at: int) -> bool:
-    """Whether a type of `pg_catalog` begins at a token that cannot be the name of another."""
+    """Whether a `pg_catalog` type begins at a token that cannot be the name of another."""
     is_qualified = at + 1 < len(pieces) and pieces[at + 1].is_sign(".")
     if is_qualified or at >= len(pieces):
         return False
@@ -50,7 +50,7 @@ def _is_keyword(pieces: Sequence[SqlToken], at: int) -> bool:
 
 
 def _type_positions(pieces: Sequence[SqlToken]) -> Iterator[int]:
-    """Where types begin in `::type`, `CAST(… AS type)`, `RETURNING type` and `type '…'`."""
+    """Yield type positions in `::type`, `CAST(… AS type)`, `RETURNING type` and `type '…'`."""
     clauses = Clauses(pieces)
     for at, piece in enumerate(pieces):
         before = pieces[at - 1] if at else piece
@@ -67,7 +67,7 @@ def _type_positions(pieces: Sequence[SqlToken]) -> Iterator[int]:
 
 
 def _before_literal(pieces: Sequence[SqlToken], at: int, clauses: Clauses) -> int | None:
-    """Where the type of a literal begins: `mytype 'x'`, `schema.mytype(3) 'x'`."""
+    """Return where the type of a literal begins: `mytype 'x'`, `schema.mytype(3) 'x'`."""
     last = at - 1
     if pieces[last].is_sign(")"):
         last = clauses.opener(last) - 1
@@ -84,7 +84,7 @@ def _before_literal(pieces: Sequence[SqlToken], at: int, clauses: Clauses) -> in
 
 
 def _type_at(pieces: Sequence[SqlToken], at: int) -> tuple[str, str]:
-    """Schema and name of a type."""
+    """Return schema and name of a type."""
     parts: list[SqlToken] = []
     while at < len(pieces) and pieces[at].is_named:
         parts.append(pieces[at])

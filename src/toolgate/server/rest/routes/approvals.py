@@ -1,4 +1,4 @@
-"""Routes of calls that await approval."""
+"""Routes for calls that wait for approval."""
 
 from typing import Any, Literal
 

@@ -1,4 +1,4 @@
-"""Routes of audit records."""
+"""Routes for audit records."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from datetime import datetime
@@ -33,7 +33,7 @@ def _utc(text: str, info: ValidationInfo) -> str:
 
 
 Moment = Annotated[str, AfterValidator(_utc)]
-"""A time in ISO 8601, brought to UTC."""
+"""An ISO 8601 time, converted to UTC."""
 
 
 class AuditQuery(Query):

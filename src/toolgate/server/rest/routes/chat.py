@@ -1,4 +1,4 @@
-"""Routes of chat threads and of the settings of chat turns."""
+"""Routes for chat threads and the settings of chat turns."""
 
 from typing import Annotated
 

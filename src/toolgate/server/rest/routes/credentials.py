@@ -1,4 +1,4 @@
-"""Routes of credentials for servers; no answer contains a secret."""
+"""Routes for credentials of servers; no response contains a secret."""
 
 from dataclasses import asdict
 

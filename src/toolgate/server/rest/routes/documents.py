@@ -1,4 +1,4 @@
-"""Routes of document collections: search, upload, administration."""
+"""Routes for document collections: search, upload, administration."""
 
 import base64
 import hashlib
@@ -40,10 +40,10 @@ class Retrieve(Body):
     grade: bool | None = None
 
     def request(self) -> RetrieveRequest:
-        """The question as the gateway takes it.
+        """Return the request for the gateway.
 
         Raises:
-            ArgumentError: There is no such search type.
+            ArgumentError: The search type does not exist.
         """
         values = self.members()
         if self.search_type is not None:
@@ -204,7 +204,7 @@ async def add_document(call: Call, name: str, body: AddDocument) -> Reply:
 
 
 async def _converted(call: Call, body: AddDocument, content: str) -> NewDocument:
-    """A file as a document."""
+    """Convert a file to a document."""
     try:
         data = base64.b64decode(content, validate=True)
     except ValueError as error:

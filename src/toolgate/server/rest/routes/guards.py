@@ -1,4 +1,4 @@
-"""Routes of guards."""
+"""Routes for guards."""
 
 from dataclasses import asdict
 from typing import Annotated
@@ -13,7 +13,7 @@ __all__ = ["routes"]
 routes = Routes()
 
 Guard = Annotated[Json, TableFields(GuardTable, ("source",))]
-"""A guard: its `id` in the store, the keys that are set, and where it is written."""
+"""A guard: its id in the store, the keys that are set, and where it is defined."""
 
 
 class GuardList(PageOf):

@@ -1,4 +1,4 @@
-"""Routes of intent detection, of the rules for a message, and of the packs that bring both."""
+"""Routes for intent detection, the rules for a message, and the packs that contain both."""
 
 from dataclasses import replace
 from datetime import date
@@ -19,7 +19,7 @@ __all__ = ["routes"]
 routes = Routes()
 
 _MAX_MESSAGES = 10_000
-"""Messages of a request; chosen: a few seconds of work."""
+"""Largest number of messages in a request; chosen: a few seconds of work."""
 
 
 def _day(value: object) -> date:
@@ -54,10 +54,10 @@ class Detect(Body):
     stage: Literal["keyword", "semantic", "cascade"] = "cascade"
 
     def request(self) -> DetectRequest:
-        """The messages with what is known of them.
+        """Return the messages and their context.
 
         Raises:
-            ArgumentError: There is none, there are too many, or they have two names.
+            ArgumentError: There are no messages, too many, or two members with messages.
         """
         names = [name for name in _MESSAGE_NAMES if getattr(self, name) is not None]
         if len(names) != 1:
@@ -122,7 +122,7 @@ async def enrich(call: Call, body: Enrich) -> Json:
 
 
 def _without_guess(caller: Caller) -> Caller:
-    """The caller without a guessed conversation: many people can share a program's name."""
+    """Return the caller without a guessed conversation, as many users can share a program name."""
     return replace(caller, conversation="") if caller.is_guess else caller
 
 

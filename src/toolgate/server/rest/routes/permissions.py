@@ -1,4 +1,4 @@
-"""Routes of permission rules, and of why somebody sees a tool."""
+"""Routes for permission rules, and for the reasons why a caller sees a tool."""
 
 from collections.abc import Sequence
 from typing import Literal

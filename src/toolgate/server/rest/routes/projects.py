@@ -1,4 +1,4 @@
-"""Routes of projects."""
+"""Routes for projects."""
 
 from dataclasses import asdict
 from typing import Annotated
@@ -72,7 +72,7 @@ async def delete_project(call: Call, name: str) -> Json:
 
 
 def _settings(body: Json) -> Json:
-    """What a project sets; in JSON no search is null."""
+    """Return the settings of a project; "no search" is null in JSON."""
     if "optimization" in body and body["optimization"] is None:
         return {**body, "optimization": "off"}
     return dict(body)

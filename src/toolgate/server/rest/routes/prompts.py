@@ -1,4 +1,4 @@
-"""Routes of prompts, and of the texts that replace them."""
+"""Routes for prompts and their replacements."""
 
 from dataclasses import asdict
 from typing import Any
@@ -42,7 +42,7 @@ class PromptText(Body):
 
     @property
     def content(self) -> str | None:
-        """The text; None if none came."""
+        """The text; None if there is none."""
         return self.text if self.instructions is None else self.instructions
 
 

@@ -1,4 +1,4 @@
-"""Routes of quarantined definitions, and of what tools were before."""
+"""Routes for quarantined definitions and previous versions of tools."""
 
 from dataclasses import asdict
 

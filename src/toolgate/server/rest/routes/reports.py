@@ -1,4 +1,4 @@
-"""Routes of figures about the gateway: status, searches compared, token cost, tool usage."""
+"""Routes for figures about the gateway: status, comparison of searches, token cost, tool usage."""
 
 from collections import Counter
 from dataclasses import asdict
@@ -96,5 +96,5 @@ def _since(days: float) -> str:
 
 
 def _or_null(name: str) -> str | None:
-    """What JSON says for a search: null for none."""
+    """Return the JSON value for a search: null for none."""
     return None if name == "off" else name

@@ -1,4 +1,4 @@
-"""Routes of the vectors by which tools are found."""
+"""Routes for the vectors that tool search uses."""
 
 from toolgate.server.rest.models import Body
 from toolgate.server.rest.routing import Call, Routes

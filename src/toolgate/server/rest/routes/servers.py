@@ -1,4 +1,4 @@
-"""Routes of servers."""
+"""Routes for servers."""
 
 from typing import Annotated, Any, Literal, Self
 
@@ -94,7 +94,7 @@ async def restart_server(call: Call, name: str) -> ServerStatus:
 
 
 Override = Annotated[Json, TableFields(ToolTable, only=OVERRIDE_KEYS)]
-"""How a tool is offered: keys of `[server.NAME.tools.TOOL]`."""
+"""Overrides of a tool: keys of `[server.NAME.tools.TOOL]`."""
 
 _EXAMPLE: Json = {"name": "report_bug", "parameters": {"repo": {"value": "acme/app"}}}
 

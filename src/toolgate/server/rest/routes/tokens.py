@@ -1,7 +1,7 @@
-"""Routes of access tokens, and of who the caller is.
+"""Routes for access tokens and the caller's identity.
 
-Answers name a token by its name and public part; the token itself is only in the answer that makes
-it.
+Responses identify a token by its name and public part; only the response that creates a token
+contains it.
 """
 
 from collections.abc import Sequence

@@ -261,14 +261,14 @@ async def forget_usage(call: Call) -> Json:
 
 
 def _definitions(call: Call, keys: Sequence[str], form: Format) -> list[Json]:
-    """Definitions of tools by key."""
+    """Return tool definitions by key."""
     views = {tool.key: tool for tool in call.gateway.listing.tool_views(call.caller)}
     views |= {tool.exposed: tool for tool in views.values()}
     return [_definition(views[key], form) for key in keys if key in views]
 
 
 def _definition(tool: ToolView, form: Format) -> Json:
-    """A tool's definition as a model's API takes it; `mcp`: as MCP lists it."""
+    """Return a tool's definition for a model's API; `mcp`: as in MCP."""
     definition = tool.definition
     if form == "mcp":
         return {**definition, "name": tool.exposed}

@@ -182,7 +182,7 @@ class _Server(uvicorn.Server):
             self._has_stopped_accepting.set()
 
     async def finish_connections(self) -> None:
-        """Stop accepting, and wait until the remaining connections are served and closed.
+        """Stop accepting, and wait until no client can send another request.
 
         Each connection closes after its next response, or once its client has been idle for the
         usual time.

@@ -10,22 +10,22 @@ __all__ = ["digest_of", "identity_of", "new_prefix", "new_token"]
 
 
 def new_prefix() -> str:
-    """The public part of a new token."""
+    """Create the public part of a new token."""
     return f"tg_{secrets.token_hex(4)}"
 
 
 def new_token(prefix: str) -> str:
-    """A new token with a public part."""
+    """Create a token with a public part."""
     return f"{prefix}_{secrets.token_urlsafe(32)}"
 
 
 def digest_of(token: str) -> str:
-    """What is kept of a token."""
+    """Return the digest of a token, which is all that is stored of it."""
     return hashlib.sha256(token.encode(errors="surrogatepass")).hexdigest()
 
 
 def identity_of(token: StoredToken) -> Identity:
-    """Who a token is."""
+    """Return the identity of a token."""
     return Identity(
         caller_id=f"token:{token.token_id}",
         kind="token",

@@ -9,26 +9,27 @@ __all__ = ["Authenticator"]
 
 @runtime_checkable
 class Authenticator(Protocol):
-    """Tells who a credential belongs to. Three answers: not mine, valid, mine but bad.
+    """Identifies the owner of a credential: not mine, valid, or mine but invalid.
 
-    Duties, checked by `toolgate.testing.contracts.authn`:
+    Requirements, checked by `toolgate.testing.contracts.authn`:
 
-    * What it does not recognise is None, quickly and without asking anybody.
-    * What looks like one of its own and is worth nothing raises: another way must not accept it.
-    * No error shows the credential, or more of it than its public part.
-    * Comparing takes the same time, however much of a guess is right.
+    * Returns None for credentials that it does not recognize, quickly and without any request.
+    * Raises for an invalid credential of its own kind: no other authenticator may accept it.
+    * No error shows the credential, or more than its public part.
+    * Comparisons take the same time, however much of a guess is correct.
     """
 
     @property
     def issuers(self) -> tuple[str, ...]:
-        """Addresses of servers at which clients get credentials for it (RFC 9728); may be empty."""
+        """Addresses of servers that issue its credentials (RFC 9728); may be empty."""
         ...
 
     async def identify(self, credential: str) -> Identity | None:
-        """Who this is; None: the credential is none of its kind.
+        """Return the identity of a credential; None if it is of another kind.
 
         Raises:
-            CredentialError: It is of its kind, and unknown, expired, revoked, forged or for others.
+            CredentialError: It is of this kind, but unknown, expired, revoked, forged or for
+                others.
         """
         ...
 

@@ -1,7 +1,7 @@
 """Authenticates JWTs of an identity provider, with its published keys.
 
-PyJWT does the cryptography. Only asymmetric algorithms are ever accepted, so a token that is signed
-with a published key as if that were a secret, or not signed at all, is worth nothing.
+PyJWT does the cryptography. Only asymmetric algorithms are ever accepted, so a token that is
+unsigned, or signed with a published key as if that were a secret, is refused.
 """
 
 import base64
@@ -31,22 +31,22 @@ log = logging.getLogger(__name__)
 _ALGORITHMS = frozenset(
     {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 )
-# Seconds for the provider's keys. Chosen: a request waits for them.
+# Seconds to fetch the provider's keys. Chosen: a request waits for them.
 _FETCH_S = 5.0
 _AGAIN_S = 10.0
-"""Seconds before keys are fetched again because a token names one that is not known."""
+"""Seconds before keys are fetched again because a token names an unknown one."""
 # Bytes of a token. Chosen: servers refuse headers beyond 8 to 16 KiB.
 _LONGEST = 16 * 2**10
-# Checked tokens that are remembered. Chosen.
+# Number of verified tokens that are cached. Chosen.
 _KEPT = 10_000
 _KEPT_S = 60.0
-"""Seconds that a checked token is not checked again."""
+"""Seconds until a verified token is verified again."""
 # Bytes of the provider's metadata or keys. Chosen.
 _MOST_BYTES = 2**20
 _LAST_SECOND = 253_402_300_799
-"""Of the year 9999."""
+"""Unix time of the last second of the year 9999."""
 _OURS = frozenset({"admin", "member", "reader"})
-"""Roles that rules are built in for: a provider's word of the same name does not give them."""
+"""Roles with built-in rules: a role of the same name at the provider does not grant them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,13 +57,13 @@ class Options:
     """Address of the provider, exactly as `iss` in its tokens says."""
 
     audience: tuple[str, ...]
-    """What `aud` may be: how the provider calls this gateway."""
+    """Accepted values of `aud`: the provider's names for this gateway."""
 
     jwks_url: str = ""
-    """Address of its keys; empty: as its metadata says."""
+    """Address of its keys; empty: taken from its metadata."""
 
     algorithms: tuple[str, ...] = ("RS256", "ES256", "PS256", "EdDSA")
-    """What tokens may be signed with."""
+    """Accepted signature algorithms."""
 
     skew_s: float = 60.0
     """Seconds by which clocks may differ; 0 to 600."""
@@ -75,27 +75,26 @@ class Options:
     """The claim that names the user."""
 
     projects_claim: str = ""
-    """The claim with projects; empty: nobody gets one by it."""
+    """The claim with projects; empty: no token gets a project from a claim."""
 
     roles_claim: str = ""
-    """The claim with roles; dots go into objects, such as `realm_access.roles`."""
+    """The claim with roles; dots lead into objects, such as `realm_access.roles`."""
 
     groups_claim: str = ""
     """The claim with groups."""
 
     projects: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Names of projects here by values of the claim; a value that is not in it is taken as it
-    is."""
+    """Names of projects in Toolgate by values of the claim; other values are used unchanged."""
 
     roles: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Roles here by values of the claim. The roles `admin`, `member` and `reader` are given only
-    where they stand here; other values are taken as they are."""
+    """Roles in Toolgate by values of the claim. The roles `admin`, `member` and `reader` are
+    granted only if they are listed here; other values are used unchanged."""
 
     default_projects: tuple[str, ...] = ()
     """Projects of tokens that name none."""
 
     def __post_init__(self) -> None:
-        """Refuse what could not be safe."""
+        """Refuse unsafe options."""
         for name, address in (("issuer", self.issuer), ("jwks_url", self.jwks_url)):
             if address and not _is_safe(address):
                 raise _wrong(name, address, "https://…, or http:// on this machine")
@@ -114,12 +113,12 @@ class Options:
 
 
 def build(options: Options) -> "JwtAuthenticator":
-    """An authenticator for the tokens of one provider."""
+    """Create an authenticator for the tokens of one provider."""
     return JwtAuthenticator(options)
 
 
 class JwtAuthenticator:
-    """Checks signature, issuer, audience and times; reads claims."""
+    """Verifies signature, issuer, audience and times; reads claims."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -132,14 +131,14 @@ class JwtAuthenticator:
 
     @property
     def issuers(self) -> tuple[str, ...]:
-        """The provider."""
+        """The address of the provider."""
         return (self._options.issuer,)
 
     async def identify(self, credential: str) -> Identity | None:
-        """Who a token of this provider is about.
+        """Return the identity of a token of this provider; None if it is another's.
 
         Raises:
-            CredentialError: It says that it is of this provider, and is worth nothing.
+            CredentialError: The token claims to be of this provider, but is invalid.
         """
         # The cache holds hashes, so a memory dump shows no tokens.
         mark = hashlib.sha256(credential.encode(errors="surrogatepass")).digest()
@@ -152,7 +151,7 @@ class JwtAuthenticator:
         if len(parts) != 3 or len(credential) > _LONGEST:
             return None
         header, claims = _part(parts[0]), _part(parts[1])
-        # Unverified claims only decide whose token it is; another authenticator may know it.
+        # Unverified claims only decide whose token it is; another authenticator may recognize it.
         if header is None or claims is None or claims.get("iss") != self._options.issuer:
             return None
         identity = self._identity(await self._verified(credential, header))
@@ -175,7 +174,7 @@ class JwtAuthenticator:
 
     async def _verified(self, credential: str, header: Json) -> Json:
         options = self._options
-        # The header is the attacker's choice: RFC 8725 section 3.1 wants the list from us.
+        # The attacker controls the header: RFC 8725 section 3.1 requires our own list.
         if header.get("alg") not in options.algorithms:
             raise _bad(
                 f"it is signed with {str(header.get('alg'))[:20]!r}",
@@ -203,20 +202,21 @@ class JwtAuthenticator:
             reason = "its signature or its claims are wrong"
             raise _bad(reason, "Get a fresh one from your identity provider.") from error
         if not claims.get("sub"):
-            # All such tokens of a provider would be one caller, with each other's sessions.
+            # Without it, all such tokens of a provider would be one caller and share their
+            # sessions.
             raise _bad("it names no subject (sub)", "Have the identity provider include sub.")
         return claims
 
     async def _key(self, kid: str) -> Any:
-        """The key that a token names; keys are fetched again when it is a new one.
+        """Return the key that a token names; fetch keys again if it is unknown.
 
         Raises:
-            CredentialError: There is no such key, or the provider cannot be asked.
+            CredentialError: The key does not exist, or the provider cannot be asked.
         """
         is_old = monotonic() - self._fetched_at > self._options.jwks_ttl_s
         if (is_old or self._chosen(kid) is None) and monotonic() - self._tried_at > _AGAIN_S:
             async with self._fetching:
-                # Asked again inside the lock: whoever waited finds the keys already fetched.
+                # Checked again inside the lock: whoever waited finds the keys already fetched.
                 if monotonic() - self._tried_at > _AGAIN_S:
                     self._tried_at = monotonic()
                     await self._fetch()
@@ -241,13 +241,13 @@ class JwtAuthenticator:
             url = self._options.jwks_url or await self._jwks_url()
             keys = json_array((await self._get(url)).get("keys"))
         except (aiohttp.ClientError, OSError, ValueError, TimeoutError) as error:
-            # Those that are known go on: a provider that is away must not lock everybody out.
+            # Known keys remain in use: an unavailable provider must not lock everybody out.
             log.warning("keys of the identity provider cannot be read", extra={"error": str(error)})
             return
         by_id: dict[str, Any] = {}
         for key in keys:
             entry = json_object(key)
-            # `oct` is a symmetric key: whoever reads the key set could sign with it.
+            # `oct` is a symmetric key: anybody who reads the key set could sign with it.
             if entry.get("use", "sig") != "sig" or entry.get("kty") == "oct":
                 continue
             try:
@@ -259,7 +259,7 @@ class JwtAuthenticator:
         self._checked.clear()  # a key that was taken back takes its tokens along
 
     async def _jwks_url(self) -> str:
-        """What the provider's metadata says (OpenID Connect Discovery, RFC 8414)."""
+        """Return the key address of the provider's metadata (OpenID Discovery, RFC 8414)."""
         issuer = self._options.issuer.rstrip("/")
         parts = urlsplit(issuer)
         inserted = f"{parts.scheme}://{parts.netloc}/.well-known/oauth-authorization-server"
@@ -278,7 +278,7 @@ class JwtAuthenticator:
             self._http = aiohttp.ClientSession(
                 timeout=aiohttp.ClientTimeout(total=_FETCH_S), trust_env=True
             )
-        # Keys from wherever a redirect leads would decide who gets in.
+        # A redirect could lead to keys that let anybody in.
         async with self._http.get(url, allow_redirects=False) as response:
             response.raise_for_status()
             if response.status != 200:
@@ -289,7 +289,7 @@ class JwtAuthenticator:
     def _identity(self, claims: Json) -> Identity:
         options = self._options
         subject = str(claims["sub"])
-        # With the issuer: the same `sub` at two providers is two people.
+        # Including the issuer: the same `sub` at two providers is two people.
         mark = hashlib.sha256(f"{options.issuer}\0{subject}".encode()).hexdigest()[:24]
         projects = [
             options.projects.get(name, name) for name in _words(claims, options.projects_claim)
@@ -315,7 +315,7 @@ class JwtAuthenticator:
 
 
 def _part(text: str) -> Json | None:
-    """A part of a token as JSON, nothing of it checked; None when it is none."""
+    """Decode a part of a token as unverified JSON; None if it is not valid."""
     try:
         raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
         value: object = json_text.loads(raw)
@@ -325,7 +325,7 @@ def _part(text: str) -> Json | None:
 
 
 def _claim(claims: Json, path: str) -> object:
-    """A claim; dots go into objects, unless a claim has them in its own name."""
+    """Return a claim; dots lead into objects, unless a claim has them in its own name."""
     if not path or path in claims:
         return claims.get(path)
     value: object = claims
@@ -335,7 +335,7 @@ def _claim(claims: Json, path: str) -> object:
 
 
 def _words(claims: Json, path: str) -> list[str]:
-    """The values of a claim that is a list, or a text with words between spaces."""
+    """Return the values of a claim that is a list or a text of words separated by spaces."""
     value = _claim(claims, path)
     if isinstance(value, str):
         return value.split()

@@ -11,31 +11,31 @@ __all__ = ["LocalAuthenticator", "Options", "build"]
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Nothing to choose."""
+    """The options, of which there are none."""
 
 
 def build(options: Options, *, local_key: Callable[[], str]) -> "LocalAuthenticator":
-    """An authenticator for the key of this process; an empty key is nobody's."""
+    """Create an authenticator for the key of this process; an empty key is never accepted."""
     del options
     return LocalAuthenticator(local_key)
 
 
 class LocalAuthenticator:
-    """Knows the key of the run file, which a fresh process makes anew."""
+    """Recognizes the key of the run file, which each process creates anew."""
 
     def __init__(self, local_key: Callable[[], str]) -> None:
         self._local_key = local_key
 
     @property
     def issuers(self) -> tuple[str, ...]:
-        """None."""
+        """No addresses."""
         return ()
 
     async def identify(self, credential: str) -> Identity | None:
-        """The local user, for the key; a wrong one may be that of another process: not mine."""
+        """Return the local user for the key; None for others, which may be of another process."""
         key = self._local_key()
         presented = credential.encode(errors="surrogatepass")
         return LOCAL if key and hmac.compare_digest(presented, key.encode()) else None
 
     async def aclose(self) -> None:
-        """Nothing to close."""
+        """Do nothing: there is nothing to close."""

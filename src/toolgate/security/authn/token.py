@@ -1,7 +1,7 @@
-"""Authenticates tokens made by `toolgate tokens create`: `tg_1a2b3c4d_` and 32 random bytes.
+"""Authenticates tokens created by `toolgate tokens create`: `tg_1a2b3c4d_` and 32 random bytes.
 
-The first part is public: it finds the row and lets a person recognise the token. Of the whole only
-the SHA-256 is kept; for 256 random bits that is enough, and quick.
+The first part is public: it finds the row and lets a person recognize the token. Only the
+SHA-256 of the whole is stored; for 256 random bits that is enough, and fast.
 """
 
 import hmac
@@ -23,7 +23,7 @@ _NOBODY = "0" * 64
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Nothing to choose."""
+    """The options, of which there are none."""
 
 
 def build(
@@ -32,13 +32,13 @@ def build(
     find_token: Callable[[str], StoredToken | None],
     note_use: Callable[[str], None],
 ) -> "TokenAuthenticator":
-    """An authenticator over the tokens that `find_token` gives by prefix."""
+    """Create an authenticator for the tokens that `find_token` finds by prefix."""
     del options
     return TokenAuthenticator(find_token, note_use)
 
 
 class TokenAuthenticator:
-    """Knows the tokens of the store."""
+    """Recognizes the tokens of the store."""
 
     def __init__(
         self, find_token: Callable[[str], StoredToken | None], note_use: Callable[[str], None]
@@ -49,21 +49,21 @@ class TokenAuthenticator:
 
     @property
     def issuers(self) -> tuple[str, ...]:
-        """None: people hand these tokens out."""
+        """No addresses: people hand out these tokens."""
         return ()
 
     async def identify(self, credential: str) -> Identity | None:
-        """Who a token was made for.
+        """Return the identity of a token.
 
         Raises:
-            CredentialError: It is not known, was revoked, or has expired.
+            CredentialError: The token is unknown, revoked or expired.
         """
         if not credential.startswith("tg_"):
             return None
         form = _FORM.fullmatch(credential)
         token = self._find_token(form[1]) if form else None
         if token is None or not _is(token, credential):
-            # Unknown and wrong take the same way: a comparison is made in any case.
+            # Unknown and wrong tokens take the same path: a comparison is always made.
             hmac.compare_digest(digest_of(credential), _NOBODY)
             raise CredentialError(
                 "The token is unknown.",
@@ -90,13 +90,13 @@ class TokenAuthenticator:
         return cached[1]
 
     async def aclose(self) -> None:
-        """Nothing to close."""
+        """Do nothing: there is nothing to close."""
 
 
 def _is(token: StoredToken, credential: str) -> bool:
-    """Whether it is its secret, or the one before while that is still accepted."""
+    """Return whether this is the token's secret, or the previous one while still accepted."""
     digest = digest_of(credential)
-    # Both are compared in any case, so that the time does not tell which it was.
+    # Both are always compared, so that the time does not reveal which one matched.
     is_present = hmac.compare_digest(digest, token.digest)
     was_before = hmac.compare_digest(digest, token.old_digest or _NOBODY)
     return is_present or (was_before and (token.old_until or "") > utc_now())

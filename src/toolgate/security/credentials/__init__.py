@@ -1,6 +1,6 @@
 """Credentials for servers: logins, headers, variables; encrypted, renewed, never displayed.
 
-Knows no wire: `upstream` asks a `ConnectionCredential` for headers and variables.
+Independent of transports: `upstream` asks a `ConnectionCredential` for headers and variables.
 """
 
 from toolgate.security.credentials.credential_values import current_values, static_credential

@@ -12,13 +12,13 @@ _NONCE_BYTES = 12
 
 
 def encrypt(key: bytes, text: bytes, associated_data: bytes) -> bytes:
-    """The text, encrypted, so that only who has the key reads it, and only at this place."""
+    """Encrypt a text, readable only with the key and the same associated data."""
     nonce = secrets.token_bytes(_NONCE_BYTES)
     return nonce + AESGCM(key).encrypt(nonce, text, associated_data)
 
 
 def decrypt(key: bytes, sealed: bytes, associated_data: bytes) -> bytes | None:
-    """The text that `encrypt` was given; None: it was another key, another place, or is damaged."""
+    """Decrypt a text of `encrypt`; None: wrong key or associated data, or the text is damaged."""
     try:
         return AESGCM(key).decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], associated_data)
     except (InvalidTag, ValueError):

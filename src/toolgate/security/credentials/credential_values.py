@@ -1,4 +1,4 @@
-"""What a stored credential holds: as headers and variables, and as details without secrets."""
+"""The contents of a stored credential: headers and variables, and details without secrets."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,7 +19,7 @@ __all__ = [
 
 
 def origin_of(spec: ServerSpec) -> str | None:
-    """What a credential belongs to: one that was got for another address is not shown."""
+    """Return the origin that a credential is bound to; it is not sent to any other."""
     url = spec.options.get("url")
     if not isinstance(url, str):
         return None
@@ -30,7 +30,7 @@ def origin_of(spec: ServerSpec) -> str | None:
 def current_values(
     credential: DecryptedCredential | None, spec: ServerSpec
 ) -> dict[str, dict[str, str]]:
-    """Headers and variables of a credential as it is, without renewing it."""
+    """Return the headers and variables of a credential as stored, without renewing it."""
     if credential is None or credential.secret.get("origin") not in {None, origin_of(spec)}:
         return {}
     if credential.secret.get("form") == "static":
@@ -43,13 +43,13 @@ def current_values(
 def static_credential(
     spec: ServerSpec, headers: Mapping[str, str], env: Mapping[str, str], *, by: str
 ) -> tuple[Json, Json]:
-    """Headers and variables for a server as they are stored: the secret, and what may be shown.
+    """Return headers and variables for a server in stored form: the secret and public details.
 
     Args:
-        spec: The server they are for.
-        headers: Of each request to it.
+        spec: The server that they are for.
+        headers: Headers of each request to it.
         env: Variables of its process.
-        by: Who gave them.
+        by: Who set them.
     """
     secret: Json = {
         "form": "static",
@@ -63,7 +63,7 @@ def static_credential(
 
 
 def with_tokens(secret: Json, tokens: Any, obtained_at: float) -> Json:
-    """A login with the tokens that came."""
+    """Return a login with new tokens."""
     renewed = {
         **secret,
         "access_token": tokens.access_token,
@@ -79,7 +79,7 @@ def with_tokens(secret: Json, tokens: Any, obtained_at: float) -> Json:
 
 
 def public_details(secret: Json, before: Json) -> Json:
-    """What may be shown of a login."""
+    """Return the details of a login that may be shown."""
     expires_at = secret.get("expires_at")
     return {
         **{name: value for name, value in before.items() if name not in {"reason", "updated_at"}},
@@ -93,5 +93,5 @@ def public_details(secret: Json, before: Json) -> Json:
 
 
 def bearer_header(token: str) -> dict[str, str]:
-    """The header with an access token (RFC 6750)."""
+    """Return the header with an access token (RFC 6750)."""
     return {"authorization": f"Bearer {token}"}

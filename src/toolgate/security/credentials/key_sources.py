@@ -1,4 +1,4 @@
-"""Where the master key comes from: a variable, a file, or the system's keyring."""
+"""Sources of the master key: a variable, a file, or the system's keyring."""
 
 import contextlib
 import hashlib
@@ -45,57 +45,57 @@ _BYTES = 32
 
 @dataclass(frozen=True, kw_only=True)
 class MasterKey:
-    """A key of the installation."""
+    """A master key of the installation."""
 
     key_id: str
-    """Names it without showing it: the beginning of a hash."""
+    """Identifies the key without revealing it: the beginning of a hash."""
 
     key: bytes
-    """The key itself. WARNING: opens all credentials."""
+    """The key itself. WARNING: it opens all credentials."""
 
 
 class KeySource(Protocol):
-    """Holds the keys of the installation, the present one first."""
+    """Holds the keys of the installation, the current one first."""
 
     name: str
-    """Where that is, for people."""
+    """Where the keys are, for people."""
 
     can_write: bool
-    """Whether it can be given another key from here."""
+    """Whether Toolgate can replace the key there."""
 
     def read(self) -> list[MasterKey]:
-        """The keys, the present one first; none: it has none yet.
+        """Return the keys, the current one first; empty if there is none yet.
 
         Raises:
-            SettingError: It cannot be read, or holds something else.
+            SettingError: The source cannot be read, or contains something else.
         """
         ...
 
     def read_or_create(self) -> list[MasterKey]:
-        """The keys; a first one is made where there is none."""
+        """Return the keys; create the first one if there is none."""
         ...
 
     def write(self, keys: list[MasterKey]) -> None:
-        """Hold exactly these; whole or not at all, whenever the machine stops."""
+        """Replace the keys, atomically even if the machine stops."""
         ...
 
     def exclusive(self) -> contextlib.AbstractContextManager[None]:
-        """Held while keys are exchanged: a second process waits."""
+        """Lock the source while keys are rotated: a second process waits."""
         ...
 
 
 def key_source(kind: str, *, variables: tuple[str, str], file: Path, store_url: str) -> KeySource:
-    """Where the key of the installation is.
+    """Return the source of the installation's key.
 
     Args:
-        kind: `file` or `keyring`, as the settings say.
-        variables: The variables for the present key and for the one before; they come first.
-        file: The file, and the lock of the keyring.
-        store_url: The store; one in memory is over with the process, and so is its key.
+        kind: `file` or `keyring`, as configured.
+        variables: The variables for the current and the previous key; they take precedence.
+        file: The key file, which is also the lock of the keyring.
+        store_url: The store; if it is in memory, it ends with the process, and so does its key.
     """
     if variables[0]:
         return VariableKeys(*variables)
-    # A key in a file would outlive what it protects.
+    # A key in a file would outlive the data that it protects.
     if store_url == "sqlite://":
         return MemoryKeys()
     of_file = KeyFile(file)
@@ -104,7 +104,7 @@ def key_source(kind: str, *, variables: tuple[str, str], file: Path, store_url: 
 
 
 def source_of(settings: Settings) -> KeySource:
-    """Where the key of the installation is, as settings and environment say."""
+    """Return the source of the installation's key from settings and environment."""
     return key_source(
         settings.credentials.key,
         variables=credential_key(),
@@ -114,12 +114,12 @@ def source_of(settings: Settings) -> KeySource:
 
 
 def new_key() -> MasterKey:
-    """A fresh key."""
+    """Create a key."""
     return _master(secrets.token_bytes(_BYTES))
 
 
 def _master(key: bytes) -> MasterKey:
-    # Tells keys apart, and tells nothing about the key.
+    # Distinguishes keys without revealing anything about them.
     digest = hashlib.sha256(b"toolgate credentials " + key).hexdigest()
     return MasterKey(key_id=digest[:12], key=key)
 
@@ -147,7 +147,7 @@ def _text_of(keys: list[MasterKey]) -> str:
 
 
 class VariableKeys:
-    """The variable `TOOLGATE_CREDENTIALS_KEY`, and `TOOLGATE_CREDENTIALS_KEY_OLD` meanwhile."""
+    """The variable `TOOLGATE_CREDENTIALS_KEY`; `TOOLGATE_CREDENTIALS_KEY_OLD` during rotation."""
 
     name = "the variable TOOLGATE_CREDENTIALS_KEY"
     can_write = False
@@ -156,28 +156,28 @@ class VariableKeys:
         self._present, self._old = present, old
 
     def read(self) -> list[MasterKey]:
-        """The keys."""
+        """Return the keys."""
         return [
             *_keys_of(self._present, "TOOLGATE_CREDENTIALS_KEY"),
             *_keys_of(self._old, "TOOLGATE_CREDENTIALS_KEY_OLD"),
         ]
 
     def read_or_create(self) -> list[MasterKey]:
-        """The keys."""
+        """Return the keys."""
         return self.read()
 
     def write(self, keys: list[MasterKey]) -> None:
-        """Impossible: who set the variable sets another."""
+        """Refuse: whoever set the variable has to change it."""
         raise NotImplementedError
 
     @contextmanager
     def exclusive(self) -> Generator[None]:
-        """Nothing is changed here."""
+        """Do nothing, since nothing is changed here."""
         yield
 
 
 class MemoryKeys:
-    """Keys that are over with the process."""
+    """Keys that end with the process."""
 
     name = "memory"
     can_write = True
@@ -186,27 +186,27 @@ class MemoryKeys:
         self._keys: list[MasterKey] = []
 
     def read(self) -> list[MasterKey]:
-        """The keys."""
+        """Return the keys."""
         return list(self._keys)
 
     def read_or_create(self) -> list[MasterKey]:
-        """The keys; a first one is made where there is none."""
+        """Return the keys; create the first one if there is none."""
         if not self._keys:
             self._keys = [new_key()]
         return self.read()
 
     def write(self, keys: list[MasterKey]) -> None:
-        """Hold exactly these."""
+        """Replace the keys."""
         self._keys = list(keys)
 
     @contextmanager
     def exclusive(self) -> Generator[None]:
-        """Nobody else has it."""
+        """Do nothing, since no other process has these keys."""
         yield
 
 
 class KeyFile:
-    """A file that only this user reads: a key on each line, the present one first."""
+    """A file that only this user can read: a key on each line, the current one first."""
 
     can_write = True
 
@@ -215,7 +215,7 @@ class KeyFile:
         self.name = str(path)
 
     def read(self) -> list[MasterKey]:
-        """The keys in the file."""
+        """Return the keys in the file."""
         try:
             mode = self._path.stat().st_mode
             text = self._path.read_text(encoding="ascii")
@@ -239,11 +239,11 @@ class KeyFile:
         return keys
 
     def read_or_create(self) -> list[MasterKey]:
-        """The keys; the file is made if it is not there."""
+        """Return the keys; create the file if it does not exist."""
         keys = self.read()
         if keys:
             return keys
-        # Read again under the lock: another process may have made one meanwhile.
+        # Read again under the lock: another process may have created one meanwhile.
         with self.exclusive():
             keys = self.read()
             if not keys:
@@ -251,8 +251,9 @@ class KeyFile:
         return self.read()
 
     def write(self, keys: list[MasterKey]) -> None:
-        """Put a new file in the place of the old one."""
-        # Written beside it and renamed: a crash leaves the old key or the new one, never half.
+        """Replace the file with a new one."""
+        # Written to a second file and renamed: a crash leaves the old key or the new one, never
+        # half.
         temporary = self._path.with_name(f"{self._path.name}.{secrets.token_hex(4)}")
         try:
             file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -268,7 +269,7 @@ class KeyFile:
 
     @contextmanager
     def exclusive(self) -> Generator[None]:
-        """A lock on a file beside it, which ends with the process."""
+        """Lock a file next to it; the lock ends with the process."""
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = os.open(
@@ -294,7 +295,7 @@ class KeyFile:
 
 
 class Keyring:
-    """The keyring of the system, by the library of this name."""
+    """The system's keyring, through the library `keyring`."""
 
     name = "the keyring of the system"
     can_write = True
@@ -304,23 +305,23 @@ class Keyring:
         self._service = place
 
     def read(self) -> list[MasterKey]:
-        """The keys in it."""
+        """Return the keys in the keyring."""
         text = self._call("get_password", "toolgate", self._service)
         return _keys_of(str(text), self.name) if text else []
 
     def read_or_create(self) -> list[MasterKey]:
-        """The keys; a first one is made where there is none."""
+        """Return the keys; create the first one if there is none."""
         with self.exclusive():
             if not self.read():
                 self.write([new_key()])
         return self.read()
 
     def write(self, keys: list[MasterKey]) -> None:
-        """Put them in, over what is there."""
+        """Save the keys, replacing those in the keyring."""
         self._call("set_password", "toolgate", self._service, _text_of(keys))
 
     def exclusive(self) -> contextlib.AbstractContextManager[None]:
-        """The lock of the file that would otherwise hold the key."""
+        """Return the lock of the file that would otherwise contain the key."""
         return self._lock.exclusive()
 
     def _call(self, name: str, *arguments: str) -> Any:
@@ -341,7 +342,7 @@ class Keyring:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Have the name of a new file survive a loss of power."""
+    """Make the name of a new file survive a power failure."""
     if sys.platform == "win32":
         return
     opened = os.open(folder, os.O_RDONLY)

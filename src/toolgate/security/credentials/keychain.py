@@ -1,8 +1,8 @@
 """The keys that encrypt credentials, and their rotation.
 
-Each credential is encrypted with a key from the store, and that with the key of the installation,
-which is not in the store. Exchanging both keeps what is there readable at every moment: the old key
-is given up last, after nothing needs it any more.
+Each credential is encrypted with a key from the store, which is itself encrypted with the key of
+the installation, which is not in the store. During a rotation of both, stored credentials remain
+readable at every moment: the old key is removed last, when nothing needs it any more.
 """
 
 import secrets
@@ -20,26 +20,26 @@ from toolgate.store import CredentialKey, CredentialRepository, StoredCredential
 
 __all__ = ["KeyRotation", "Keychain", "associated_data"]
 
-# Attempts to encrypt a row anew that others change meanwhile. Chosen.
+# Attempts to re-encrypt a row that others change meanwhile. Chosen.
 _TRIES = 20
 
 
 @dataclass(frozen=True, kw_only=True)
 class KeyRotation:
-    """What an exchange of keys did."""
+    """The result of a key rotation."""
 
     credentials: int
-    """Credentials that were encrypted anew."""
+    """Number of credentials that were re-encrypted."""
 
     key_id: str
-    """Names the key of the installation that is needed now."""
+    """Id of the installation key that is needed now."""
 
     source: str
-    """Where it is."""
+    """Where that key is."""
 
 
 class Keychain:
-    """Encrypts and decrypts what is stored."""
+    """Encrypts and decrypts stored credentials."""
 
     def __init__(self, rows: CredentialRepository, source: KeySource) -> None:
         self._rows = rows
@@ -50,7 +50,7 @@ class Keychain:
         self._cipher: Any = None
 
     async def seal(self, text: bytes, row_data: bytes) -> tuple[str, bytes]:
-        """The name of the key, and the text encrypted with it.
+        """Return the id of the current key, and the text encrypted with it.
 
         Raises:
             SettingError: The key of the installation cannot be used.
@@ -62,10 +62,10 @@ class Keychain:
         return self._present, self._cipher.encrypt(self._keys[self._present], text, row_data)
 
     async def open(self, key_id: str, sealed: bytes, row_data: bytes) -> bytes:
-        """The text that `seal` was given.
+        """Return the text that `seal` encrypted.
 
         Raises:
-            SettingError: The key of the installation is another one.
+            SettingError: The key of the installation is a different one.
         """
         await self._load_cipher()
         if key_id not in self._keys:
@@ -80,15 +80,15 @@ class Keychain:
         return text
 
     async def rotate(self, *, step: Callable[[str], None] = lambda _: None) -> KeyRotation:
-        """Exchange the key of the installation, and encrypt everything anew.
+        """Rotate the key of the installation, and re-encrypt everything.
 
-        Can be ended at any moment, and begun again.
+        Can be interrupted at any moment and started again.
 
         Args:
-            step: Told what is about to be done; for tests that end it there.
+            step: Called before each step with its name; tests use it to interrupt the rotation.
 
         Raises:
-            SettingError: The source takes no new key, or the old one is not there.
+            SettingError: The source accepts no new key, or the old one is missing.
         """
         await self._load_cipher()
         source = self._source
@@ -108,7 +108,7 @@ class Keychain:
             count = await self._encrypt_anew(fresh, step)
             step("forget old keys")
             wrapped = await self._rows.keys()
-            # The one before may still be used by a process that has not looked for another.
+            # A process that has not reloaded its keys may still use the previous one.
             await self._rows.delete_keys(tuple(key.key_id for key in wrapped[:-2]))
             needed = {key.wrapped_by for key in wrapped} | {masters[0].key_id}
             if source.can_write:
@@ -118,7 +118,7 @@ class Keychain:
         return KeyRotation(credentials=count, key_id=masters[0].key_id, source=source.name)
 
     async def _wrap_all(self, masters: list[MasterKey]) -> str:
-        """Wrap every key with the first of these, and a fresh one; gives its name."""
+        """Wrap all keys, and a new one, with the first master key; return the id of the new one."""
         opened = {key.key_id: self._unwrap(key, masters) for key in await self._rows.keys()}
         fresh = new_id()
         self._keys = {**opened, fresh: secrets.token_bytes(32)}
@@ -147,7 +147,7 @@ class Keychain:
         return count
 
     async def _learn(self, *, make: bool) -> None:
-        """Read the keys of the store."""
+        """Load the keys of the store."""
         async with self._lock:
             wrapped = await self._rows.keys()
             if not wrapped and make:
@@ -186,7 +186,7 @@ class Keychain:
 
 
 def associated_data(key: CredentialKey) -> bytes:
-    """What ties an encrypted credential to its row, so that none can be put in another's place."""
+    """Return what binds an encrypted credential to its row, so that rows cannot be swapped."""
     return "\0".join((key.project_id, key.server, key.subject, key.kind)).encode(
         errors="surrogatepass"
     )

@@ -18,7 +18,7 @@ _PURPOSE = "login"
 
 
 class LoginLinks:
-    """Makes and reads links to login pages.
+    """Creates and reads links to login pages.
 
     A ticket is signed and not stored, so offering logins fills no table.
     """
@@ -30,7 +30,7 @@ class LoginLinks:
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Make no link yet.
+        """Prepare to create links.
 
         Args:
             signer: Signs the tickets.
@@ -41,7 +41,7 @@ class LoginLinks:
         self._settings = settings
         self._clock = clock
         self.base = ""
-        """The gateway's address for browsers, without a slash at its end; empty: it has none."""
+        """The gateway's address for browsers, without a trailing slash; empty if it has none."""
 
     @property
     def is_https(self) -> bool:
@@ -49,7 +49,7 @@ class LoginLinks:
         return self.base.startswith("https://")
 
     def url(self, server: str, subject: str) -> str:
-        """The page where a subject logs in to a server.
+        """Return the page where a subject logs in to a server.
 
         Raises:
             ArgumentError: The gateway has no address for browsers.
@@ -64,18 +64,18 @@ class LoginLinks:
         return f"{self.base}{PAGE}{self._signer.sign(_PURPOSE, ticket)}"
 
     def url_if_any(self, server: str, subject: str) -> str:
-        """As `url`; empty where the gateway has no address for browsers."""
+        """Return the same as `url`, or an empty text if the gateway has no address for browsers."""
         return self.url(server, subject) if self.base else ""
 
     def approvals_page(self) -> str:
-        """The console page where people approve calls; empty: there is none."""
+        """Return the console page where people approve calls; empty if there is none."""
         return f"{self.base}/console/approvals" if self.base else ""
 
     def read(self, ticket: str) -> LoginPage:
-        """The login that a link is for.
+        """Return the login that a link is for.
 
         Raises:
-            HandleError: The ticket was not made here, or has expired.
+            HandleError: The ticket was not created here, or has expired.
         """
         payload = self._signer.check(_PURPOSE, ticket)
         if float(payload["until"]) < self._clock():

@@ -1,4 +1,4 @@
-"""What people see of stored logins, and of a login that they begin."""
+"""Views of stored logins and of started ones, for people."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ __all__ = ["LoginPage", "LoginRights", "LoginView", "StartedLogin", "login_view"
 
 @dataclass(frozen=True, kw_only=True)
 class LoginView:
-    """A credential as people see it; nothing of it is secret."""
+    """A credential as shown to people, without anything secret."""
 
     server: str
     """The server."""
@@ -26,47 +26,47 @@ class LoginView:
     """`good`, or `ended`: somebody has to log in again."""
 
     reason: str = ""
-    """Why it has ended."""
+    """Why the login has ended."""
 
     scopes: tuple[str, ...] = ()
-    """What it allows."""
+    """The granted scopes."""
 
     issuer: str = ""
     """The authorization server."""
 
     names: tuple[str, ...] = ()
-    """Names of the headers and variables that were given."""
+    """Names of the headers and variables that were set."""
 
     expires_at: str | None = None
-    """When the present token ends; UTC, ISO 8601."""
+    """When the current token expires; UTC, ISO 8601."""
 
     renews: bool = False
-    """Whether it is renewed by itself."""
+    """Whether it is renewed automatically."""
 
     by: str = ""
-    """Who logged in or gave it."""
+    """Who logged in or set it."""
 
     updated_at: str = ""
-    """When it was written last; UTC, ISO 8601."""
+    """When it was last written; UTC, ISO 8601."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StartedLogin:
-    """A login that has begun."""
+    """A login that was started."""
 
     url: str
-    """Where a person goes on, with a browser."""
+    """Where a person continues in a browser."""
 
     state: str = ""
-    """Names the login in the answer; empty where `url` is a page of the gateway."""
+    """Identifies the login in the response; empty if `url` is a page of the gateway."""
 
     expires_in_s: float = 0.0
-    """Seconds that there are for it."""
+    """Seconds left to complete it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoginPage:
-    """What the page of a login is about."""
+    """The login that a login page is for."""
 
     server: str
     """The server."""
@@ -77,17 +77,17 @@ class LoginPage:
 
 @dataclass(frozen=True, kw_only=True)
 class LoginRights:
-    """What has to be asked before anything is done."""
+    """The checks required before anything is done."""
 
     manages: Callable[[Caller], bool]
-    """Whether somebody looks after servers."""
+    """Return whether a caller manages servers."""
 
     reaches: Callable[[Caller, str], bool]
-    """Whether a server is there for somebody."""
+    """Return whether a caller has access to a server."""
 
 
 def login_view(credential: DecryptedCredential) -> LoginView:
-    """What may be shown of a credential."""
+    """Return the details of a credential that may be shown."""
     details = credential.details
     return LoginView(
         server=credential.key.server,

@@ -1,4 +1,4 @@
-"""What people do with credentials: log in, set, list and remove them."""
+"""What people do with credentials: log in, set, list and delete them."""
 
 import hashlib
 import hmac
@@ -38,7 +38,7 @@ __all__ = ["Logins", "is_browser_mark"]
 CALLBACK = "/oauth/callback"
 DOCUMENT = "/oauth/client.json"
 LOGIN_COOKIE = "toolgate_login"
-"""Cookie with what only one browser knows, so that the answer is taken from it alone."""
+"""Cookie with a secret of one browser, so that only this browser can finish its login."""
 
 _MARK = re.compile(r"[A-Za-z0-9_-]{20,100}")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -47,7 +47,7 @@ _MOST = 16 * 2**10
 
 
 class Logins:
-    """Manages credentials, with authorization."""
+    """Manages credentials, and checks who may."""
 
     def __init__(
         self,
@@ -60,16 +60,16 @@ class Logins:
         record: Callable[[Caller, str, Json], Awaitable[None]],
         changed: Callable[[], Awaitable[None]],
     ) -> None:
-        """Make one.
+        """Create the manager.
 
         Args:
-            desk: What shows them.
+            desk: Provides the credentials to connections.
             links: Links to login pages.
-            rights: Who may.
-            specs: The servers.
+            rights: Who may do what.
+            specs: Returns the servers.
             settings: Table `[credentials]`.
-            record: Writes into the audit.
-            changed: Called when something else is to be shown.
+            record: Writes an audit record.
+            changed: Called when connections have to use another credential.
         """
         self._desk = desk
         self.links = links
@@ -80,10 +80,10 @@ class Logins:
         self._record = record
         self._changed = changed
 
-    # Looking
+    # Listing
 
     async def list(self, caller: Caller, server: str | None = None) -> list[LoginView]:
-        """The credentials that a caller may know of: their own, or all for who looks after them."""
+        """Return the caller's own credentials, or all for callers who manage servers."""
         if server is not None:
             self._spec(caller, server)
         manages = self._rights.manages(caller)
@@ -99,7 +99,7 @@ class Logins:
         ]
 
     def specs(self, caller: Caller) -> tuple[ServerSpec, ...]:
-        """The servers that are there for a caller."""
+        """Return the servers that a caller has access to."""
         return tuple(spec for spec in self._specs() if self._rights.reaches(caller, spec.name))
 
     # Logging in
@@ -113,19 +113,20 @@ class Logins:
         project: str = "",
         redirect: str = "",
     ) -> StartedLogin:
-        """Begin a login of the caller, or of somebody else or everybody for who may.
+        """Start a login for the caller or, if the caller manages servers, for somebody else.
 
         Args:
-            caller: Who asks.
+            caller: The caller.
             server: The server.
-            user: Whose login it is, where each user has one; empty: the caller's.
-            project: Of which project, where each has one; empty: the caller's.
-            redirect: Address on the caller's own machine that the answer comes back to; empty: a
-                page of the gateway takes care of all.
+            user: Whose login it is, if each user has one; empty: the caller's.
+            project: Of which project, if each has one; empty: the caller's.
+            redirect: Address on the caller's own machine that receives the response; empty: a
+                page of the gateway handles everything.
 
         Raises:
-            UnknownServerError: No such server for this caller.
-            ForbiddenError: It is not the caller's own, and the caller does not look after servers.
+            UnknownServerError: The server does not exist for this caller.
+            ForbiddenError: It is not the caller's own login, and the caller does not manage
+                servers.
             ArgumentError: The server has no logins, or there is no page to send anybody to.
             UpstreamError: The authorization server cannot be asked.
         """
@@ -144,15 +145,15 @@ class Logins:
         return await self._begin(spec, subject, redirect=redirect, by=caller.caller_id, browser="")
 
     async def begin_at(self, caller: Caller, page: LoginPage, *, browser: str) -> StartedLogin:
-        """Begin the login of a page, for whom it was made.
+        """Start the login of a login page, for the subject that the page was created for.
 
         Args:
-            caller: Who sits before the browser.
-            page: From `page`.
-            browser: What only this browser knows, shown again at the end.
+            caller: The person at the browser.
+            page: The login that the page is for.
+            browser: A secret of this browser, which has to be presented again at the end.
 
         Raises:
-            ForbiddenError: It was made for somebody else.
+            ForbiddenError: The page was created for somebody else.
             UpstreamError: The authorization server cannot be asked.
         """
         spec = self._spec(caller, page.server)
@@ -180,23 +181,23 @@ class Logins:
         browser: str = "",
         caller: Caller | None = None,
     ) -> LoginView:
-        """End a login with what the authorization server answered; each can be ended once.
+        """Finish a login with the authorization server's response; possible once per login.
 
         Args:
-            state: Names the login.
-            code: What tokens are given for.
-            error: Why there is none.
-            iss: Who answers (RFC 9207).
-            browser: What the browser shows that `begin_at` was given.
-            caller: Who brings the answer, where no browser does.
+            state: Identifies the login.
+            code: The authorization code, which is exchanged for tokens.
+            error: Why there is no code.
+            iss: The issuer of the response (RFC 9207).
+            browser: The browser's secret, as passed to `begin_at`.
+            caller: Who delivers the response, if not a browser.
 
         Raises:
-            HandleError: There is no such login, it is over, or it is another's.
-            UpstreamError: There are no tokens for the code.
+            HandleError: The login does not exist, is over, or belongs to somebody else.
+            UpstreamError: The code yields no tokens.
         """
         mark = _mark(state)
-        # The state is stored as its hash, so a copy of the database answers no login.
-        # pop() takes the row before anything is checked: a code is worth one attempt.
+        # Only a hash of the state is stored, so a copy of the database cannot finish a login. pop()
+        # deletes the row before anything is checked: a code can be tried once.
         waiting = await self._desk.vault.all(kind="pending")
         key = next((row.key for row in waiting if row.key.subject == mark), None)
         pending_row = await self._desk.vault.pop(key) if key is not None else None
@@ -207,8 +208,8 @@ class Logins:
             )
         secret = pending_row.secret
         theirs = caller.caller_id if caller is not None else ""
-        # Login CSRF: without this an attacker could have a victim finish the attacker's login
-        # (RFC 9700 section 4.7). A browser proves itself by its cookie, a command by its token.
+        # Login CSRF: otherwise an attacker could have a victim finish the attacker's login (RFC
+        # 9700 section 4.7). A browser proves itself by its cookie, a command by its token.
         is_same = hmac.compare_digest(
             str(secret["browser"]).encode(), (_mark(browser) if browser else "").encode()
         )
@@ -227,7 +228,7 @@ class Logins:
         await self._changed()
         return view
 
-    # Giving and removing
+    # Setting and deleting
 
     async def give(
         self,
@@ -239,12 +240,12 @@ class Logins:
         user: str = "",
         project: str = "",
     ) -> LoginView:
-        """Keep headers or variables that are shown to a server; they replace those before.
+        """Save headers or variables that are sent to a server; they replace the previous ones.
 
         Raises:
-            UnknownServerError: No such server for this caller.
+            UnknownServerError: The server does not exist for this caller.
             ForbiddenError: They are not the caller's own.
-            ArgumentError: They cannot be sent, or the settings do not let users give them.
+            ArgumentError: They cannot be sent, or the settings do not let users set them.
         """
         spec = self._spec(caller, server)
         subject = self._subject(caller, spec, user=user, project=project)
@@ -260,10 +261,10 @@ class Logins:
     async def remove(
         self, caller: Caller, server: str, *, user: str = "", project: str = ""
     ) -> bool:
-        """Forget a credential, and tell its authorization server; False: there was none.
+        """Delete a credential and revoke it at its authorization server; False if there was none.
 
         Raises:
-            UnknownServerError: No such server for this caller.
+            UnknownServerError: The server does not exist for this caller.
             ForbiddenError: It is not the caller's own.
         """
         spec = self._spec(caller, server)
@@ -280,7 +281,7 @@ class Logins:
         return gone > 0
 
     def document(self) -> Json | None:
-        """The client id metadata document of this gateway; None where it can have none."""
+        """Return the client ID metadata document of this gateway; None if it cannot have one."""
         # Authorization servers fetch this document, and its URL must be https.
         if not self.links.is_https:
             return None
@@ -298,7 +299,7 @@ class Logins:
             "token_endpoint_auth_method": "none",
         }
 
-    # How
+    # Steps of a login
 
     async def _begin(
         self, spec: ServerSpec, subject: str, *, redirect: str, by: str, browser: str
@@ -308,7 +309,7 @@ class Logins:
         module = await load("toolgate.security.credentials.oauth")
         target = await oauth.discover(spec)
         module.check_pkce(target)
-        # Step-up: ask for what a 403 `insufficient_scope` named beside the usual scopes.
+        # Step-up: also request the scopes that a 403 `insufficient_scope` named.
         # https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization
         target = _with_scopes(target, self._desk.missing_scopes.get((spec.name, subject), ""))
         client = await self._client(spec, target, redirect)
@@ -328,7 +329,7 @@ class Logins:
             "by": by,
             "until": until,
         }
-        # Logins that nobody finished are removed when another one begins.
+        # Unfinished logins are deleted when another one starts.
         await self._desk.vault.delete(kind="pending", before=utc_now(plus_s=-settings.login_s))
         await self._desk.vault.save(
             key_of(spec.name, _mark(state), "pending"), pending, {}, quietly=True
@@ -339,14 +340,14 @@ class Logins:
         return StartedLogin(url=url, state=state, expires_in_s=settings.login_s)
 
     async def _client(self, spec: ServerSpec, target: Any, redirect: str) -> Json:
-        """As whom to log in; a registration is kept for the next time."""
+        """Return the client to log in as; a new registration is stored for reuse."""
         settings = self._settings()
         document = settings.client_metadata_url or (
             f"{self.links.base}{DOCUMENT}" if self.document() is not None else ""
         )
         key = key_of(spec.name, redirect, "client")
         registration = await self._desk.vault.get(key, fresh=True)
-        # A registration holds for the issuer that made it: a client secret must not reach another.
+        # A registration is valid for its issuer: the client secret must not reach another one.
         if registration is not None and registration.secret.get("issuer") == target.issuer:
             return json_object(registration.secret["client"])
         oauth = await self._desk.oauth()
@@ -420,7 +421,7 @@ class Logins:
         return login_view(credential)
 
     async def _forget_client(self, spec: ServerSpec, pending: Json) -> None:
-        """A registration that is not accepted any more is made anew the next time."""
+        """Delete a registration that is no longer accepted; the next login registers again."""
         await self._desk.vault.delete(
             server=spec.name, subject=str(pending["redirect"]), kind="client"
         )
@@ -435,7 +436,7 @@ class Logins:
             str(secret["revoke_url"]), await self._desk.token_endpoint(spec, secret), str(token)
         )
 
-    # Who may
+    # Permissions
 
     def _spec(self, caller: Caller, name: str) -> ServerSpec:
         if not self._rights.reaches(caller, name):
@@ -487,7 +488,7 @@ class Logins:
             fits = _HEADER.fullmatch(name) if over_http else name and "=" not in name
             if not fits or any(sign in value for sign in "\r\n\0") or len(value) > _MOST:
                 raise ArgumentError(f"{name[:60]!r} or its value cannot be sent.")
-            # Header names ignore case (RFC 9110 section 5.1), names of variables do not.
+            # Header names are case-insensitive (RFC 9110 section 5.1), variable names are not.
             normalized = name.lower() if over_http else name
             if not self._rights.manages(caller) and normalized not in allowed:
                 raise ForbiddenError(
@@ -524,5 +525,5 @@ def _is_own_machine(url: str) -> bool:
 
 
 def is_browser_mark(text: str) -> bool:
-    """Whether a text can be what only one browser knows."""
+    """Return whether a text has the form of a browser's secret."""
     return _MARK.fullmatch(text) is not None

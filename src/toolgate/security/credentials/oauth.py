@@ -1,8 +1,8 @@
-"""The OAuth client: discovery, registration, and getting and renewing tokens.
+"""The OAuth client: discovery, registration, and obtaining and renewing tokens.
 
-The rules of discovery, of issuers and of registration are those of the MCP SDK's own client, whose
-functions are used here; requests go through `Outbound`, so that no server can send Toolgate where
-its own address does not lead.
+The rules for discovery, issuers and registration are those of the MCP SDK's own client, whose
+functions are used here; requests go through `Outbound`, so that no server can send Toolgate to
+an address that is more private than its own.
 https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization
 """
 
@@ -67,72 +67,72 @@ _SUGGESTED = (400, 401, 403, 404, 405, 410)
 
 
 class GrantRefusedError(UpstreamError):
-    """The authorization server does not give a token for what it was shown."""
+    """The authorization server refuses to issue a token."""
 
     code = "upstream"
 
     def __init__(self, failed: str, *, reason: str) -> None:
         super().__init__(failed)
         self.reason = reason
-        """Its word for it, such as `invalid_grant`."""
+        """Its error code, such as `invalid_grant`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OAuthTarget:
-    """An authorization server, and what it is asked for."""
+    """An authorization server, and what is requested from it."""
 
     metadata: OAuthMetadata
-    """What it says about itself."""
+    """Its metadata."""
 
     issuer: str
-    """Its name."""
+    """Its issuer identifier."""
 
     resource: str
-    """Whom tokens are for (RFC 8707)."""
+    """The resource that tokens are for (RFC 8707)."""
 
     scopes: str
-    """What is asked for; empty: what it gives by itself."""
+    """Scopes to request; empty: the server's default."""
 
     reach: AddressScope
-    """How far its addresses may go."""
+    """The scope of addresses that it may name."""
 
     options: ConnectionOptions
-    """By which certificates and by which proxy."""
+    """TLS certificates and proxy of the connection."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TokenEndpoint:
-    """Where tokens come from, and as whom they are asked for."""
+    """A token endpoint, and the client that requests tokens there."""
 
     token_url: str
-    """The token endpoint."""
+    """URL of the token endpoint."""
 
     client: Json
     """`client_id`, `client_secret` and `token_endpoint_auth_method`. WARNING: never shown."""
 
     reach: AddressScope
-    """How far its address may go."""
+    """The scope of addresses that the URL may lead to."""
 
     options: ConnectionOptions
-    """By which certificates and by which proxy."""
+    """TLS certificates and proxy of the connection."""
 
 
 class OAuthClient:
-    """The client of all authorization servers."""
+    """The OAuth client for all authorization servers."""
 
     def __init__(self, outbound: Outbound) -> None:
         self._outbound = outbound
 
     async def discover(self, spec: ServerSpec, challenge: str = "") -> OAuthTarget:
-        """The authorization server of a server.
+        """Discover the authorization server of a server.
 
         Args:
             spec: The server.
-            challenge: `WWW-Authenticate` of the answer that asked for a login.
+            challenge: `WWW-Authenticate` header of the response that asked for a login.
 
         Raises:
-            UnreachableError: It does not answer, or may not be reached.
-            InvalidAnswerError: What it says about itself does not fit.
+            UnreachableError: The authorization server does not answer, or must not be reached.
+            InvalidAnswerError: Its metadata is not valid.
         """
         url, options = address_of(spec), way_of(spec)
         reach = await self._outbound.reach_from(url, options)
@@ -166,7 +166,7 @@ class OAuthClient:
     async def _resource(
         self, url: str, reach: AddressScope, options: ConnectionOptions, challenge: str
     ) -> ProtectedResourceMetadata | None:
-        """What the server says about its logins (RFC 9728); None: nothing."""
+        """Fetch the protected resource metadata of a server (RFC 9728); None if it has none."""
         named = extract_resource_metadata_from_www_auth(_refused(challenge))
         for metadata_url in build_protected_resource_metadata_discovery_urls(named, url):
             answer = await self._outbound.fetch(
@@ -187,7 +187,7 @@ class OAuthClient:
             except ValidationError:
                 continue
             expected = resource_url_from_server_url(url)
-            # RFC 9728 section 3.3: metadata for another resource would direct tokens elsewhere.
+            # RFC 9728 section 3.3: metadata for another resource would send tokens elsewhere.
             if not check_resource_allowed(expected, str(metadata.resource)):
                 raise _odd(f"The server at {_without_query(url)} calls itself {metadata.resource}.")
             return metadata
@@ -196,7 +196,7 @@ class OAuthClient:
     async def _metadata(
         self, issuer: str, url: str, reach: AddressScope, options: ConnectionOptions
     ) -> OAuthMetadata:
-        """What the authorization server says about itself (RFC 8414)."""
+        """Fetch the metadata of an authorization server (RFC 8414)."""
         for metadata_url in build_oauth_authorization_server_metadata_discovery_urls(
             issuer or None, url
         ):
@@ -243,17 +243,18 @@ class OAuthClient:
         name: str,
         document: str,
     ) -> tuple[Json, bool]:
-        """As whom to log in, and whether it was registered just now.
+        """Return the client to log in as, and whether it was registered just now.
 
         Args:
-            settings: What the settings say.
+            settings: The configured credentials.
             target: The authorization server.
-            redirects: Addresses that its answers come back to.
-            name: What people are shown.
-            document: Address of the client id metadata document; empty: there is none.
+            redirects: Redirect addresses of the client.
+            name: The client name that people are shown.
+            document: URL of the client ID metadata document; empty if there is none.
 
         Raises:
-            InvalidAnswerError: It takes no registration, or refuses this one.
+            InvalidAnswerError: The authorization server accepts no registration, or refuses this
+                one.
         """
         if settings.client_id:
             return _client(settings.client_id, settings.client_secret, target.metadata), False
@@ -293,7 +294,7 @@ class OAuthClient:
             )
             check_registration_usable(registered)
         except OAuthRegistrationError as error:
-            # What it answered is not shown: it may hold a secret.
+            # The response is not shown: it may contain a secret.
             raise InvalidAnswerError(
                 f"The authorization server {target.issuer} did not register Toolgate"
                 f" ({answer.status}{_named(answer)}).",
@@ -310,10 +311,10 @@ class OAuthClient:
     async def exchange_code(
         self, endpoint: TokenEndpoint, *, code: str, verifier: str, redirect: str, resource: str
     ) -> OAuthToken:
-        """The tokens for the code of a login.
+        """Exchange the authorization code of a login for tokens.
 
         Raises:
-            GrantRefusedError: There are none for it.
+            GrantRefusedError: The code is refused.
             UnreachableError: The authorization server does not answer.
         """
         return await self._token(
@@ -330,7 +331,7 @@ class OAuthClient:
     async def refresh(
         self, endpoint: TokenEndpoint, *, refresh_token: str, resource: str, scopes: str
     ) -> OAuthToken:
-        """Fresh tokens; raises as `exchange_code`."""
+        """Return renewed tokens; raises the same errors as `exchange_code`."""
         del scopes  # left out, it stays what was granted (RFC 6749, section 6)
         form = {"grant_type": "refresh_token", "refresh_token": refresh_token}
         return await self._token(endpoint, form | {"resource": resource})
@@ -338,7 +339,7 @@ class OAuthClient:
     async def of_client(
         self, endpoint: TokenEndpoint, *, resource: str, scopes: str, audience: str
     ) -> OAuthToken:
-        """A token of the client itself; raises as `exchange_code`."""
+        """Return a token of the client itself; raises the same errors as `exchange_code`."""
         form = {"grant_type": "client_credentials", "resource": resource}
         return await self._token(endpoint, {**form, "scope": scopes, "audience": audience})
 
@@ -351,7 +352,7 @@ class OAuthClient:
         scopes: str,
         audience: str,
     ) -> OAuthToken:
-        """A token in exchange for that of a caller (RFC 8693); raises as `exchange_code`."""
+        """Exchange a caller's token (RFC 8693); raises the same errors as `exchange_code`."""
         form = {
             "grant_type": _EXCHANGE,
             "subject_token": subject_token,
@@ -366,7 +367,7 @@ class OAuthClient:
         return await self._token(endpoint, {**form, "scope": scopes})
 
     async def revoke(self, url: str, endpoint: TokenEndpoint, token: str) -> None:
-        """Tell the authorization server that a token is not needed any more (RFC 7009)."""
+        """Revoke a token at the authorization server (RFC 7009)."""
         form, headers = _as_client(endpoint.client, {"token": token})
         await self._outbound.fetch(
             "POST", url, reach=endpoint.reach, form=form, headers=headers, options=endpoint.options
@@ -403,10 +404,10 @@ class OAuthClient:
 
 
 def check_pkce(target: OAuthTarget) -> None:
-    """Refuse to log people in where nobody says that codes are safe.
+    """Refuse to log people in if the authorization server does not declare PKCE.
 
-    MCP: clients refuse an authorization server that names no challenge method, also where OpenID
-    Connect Discovery leaves it open.
+    MCP: clients refuse an authorization server that names no challenge method, even if OpenID
+    Connect Discovery leaves it optional.
     https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization
 
     Raises:
@@ -420,7 +421,7 @@ def check_pkce(target: OAuthTarget) -> None:
 
 
 def new_proof() -> tuple[str, str]:
-    """A verifier and its challenge (RFC 7636, S256)."""
+    """Create a verifier and its challenge (RFC 7636, S256)."""
     verifier = secrets.token_urlsafe(64)
     digest = hashlib.sha256(verifier.encode()).digest()
     return verifier, base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
@@ -429,7 +430,7 @@ def new_proof() -> tuple[str, str]:
 def authorize_url(
     target: OAuthTarget, *, client: Json, redirect: str, state: str, challenge: str
 ) -> str:
-    """The address at which a person says yes."""
+    """Return the URL at which a person consents."""
     values = {
         "response_type": "code",
         "client_id": str(client["client_id"]),
@@ -449,10 +450,10 @@ def authorize_url(
 
 
 def check_iss(iss: str | None, metadata: Json) -> None:
-    """Check who answered a login (RFC 9207).
+    """Check the issuer of a login response (RFC 9207).
 
     Raises:
-        InvalidAnswerError: It was another one than was asked.
+        InvalidAnswerError: The response comes from another issuer.
     """
     try:
         validate_authorization_response_iss(iss, OAuthMetadata.model_validate(metadata))
@@ -477,12 +478,12 @@ def _client(client_id: str, secret: str, metadata: OAuthMetadata | None) -> Json
 
 
 def client_of(settings: CredentialSpec) -> Json:
-    """The client that the settings name."""
+    """Return the configured client."""
     return _client(settings.client_id, settings.client_secret, None)
 
 
 def _method(metadata: OAuthMetadata) -> Any:
-    """How a client that registers itself shows who it is: not at all, where that is allowed."""
+    """Choose how a registered client authenticates: `none` if that is allowed."""
     offered = metadata.token_endpoint_auth_methods_supported
     if offered is None or "none" in offered:
         return "none"
@@ -493,7 +494,7 @@ def _method(metadata: OAuthMetadata) -> Any:
 
 
 def _as_client(client: Json, form: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """A form and headers that show who asks (RFC 6749, section 2.3)."""
+    """Return a form and headers with the client's authentication (RFC 6749, section 2.3)."""
     client_id, secret = str(client["client_id"]), str(client.get("client_secret") or "")
     method = client.get("token_endpoint_auth_method")
     if secret and method == "client_secret_basic":
@@ -507,13 +508,13 @@ def _as_client(client: Json, form: Mapping[str, str]) -> tuple[dict[str, str], d
 
 
 def address_of(spec: ServerSpec) -> str:
-    """The address of a server without user and password, which are nobody else's business."""
+    """Return the address of a server without user and password, which stay private."""
     parts = urlsplit(str(spec.options["url"]))
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], fragment=""))
 
 
 def way_of(spec: ServerSpec) -> ConnectionOptions:
-    """By which certificates and proxy a server is reached."""
+    """Return the TLS certificates and proxy of a server."""
     values = {name: str(spec.options.get(name) or "") for name in ("ca", "cert", "key", "proxy")}
     return ConnectionOptions(**values)
 
@@ -523,13 +524,13 @@ def _way_to(target_url: str, url: str, options: ConnectionOptions) -> Connection
 
 
 def _refused(challenge: str) -> httpx2.Response:
-    """The answer that asked for a login, as the functions of the SDK read it."""
+    """Return the response that asked for a login in the form that the SDK expects."""
     headers = {"www-authenticate": challenge} if challenge else {}
     return httpx2.Response(401, headers=headers)
 
 
 def _error_of(answer: HttpAnswer) -> str:
-    """The word by which a refusal says why; nothing else of it is shown, since it may hold more."""
+    """Return the error code of a refusal; the rest is not shown, since it may contain secrets."""
     try:
         word = json.loads(answer.body).get("error")
     except (ValueError, AttributeError):

@@ -1,4 +1,4 @@
-"""Provides credentials for servers: finds them, renews them, exchanges refused ones."""
+"""Provides credentials for servers: finds, renews and replaces them."""
 
 import asyncio
 import hashlib
@@ -36,18 +36,18 @@ __all__ = ["ConnectionCredential", "CredentialProvider"]
 
 log = logging.getLogger(__name__)
 
-# Seconds for which one process may renew a login. Chosen: longer than any answer takes.
+# Seconds for which one process may renew a login. Chosen: longer than any response takes.
 _LEASE_S = 30.0
-# Seconds between looks whether another process has renewed it. Chosen.
+# Seconds between checks whether another process has renewed it. Chosen.
 _LOOK_AGAIN_S = 0.05
-# A token is renewed this many seconds, and this share of its lifetime, before it expires.
-# Chosen: a call that is under way must not lose its token.
+# A token is renewed this many seconds before it expires, but at most this share of its lifetime.
+# Chosen: the token of a running call must not expire.
 _EARLY_S = 60.0
 _EARLY_SHARE = 0.2
 """Share of a token's lifetime; chosen: short-lived tokens are not renewed with every call."""
-# Tokens of callers that are remembered for an exchange. Chosen.
+# Callers whose tokens are remembered for an exchange. Chosen.
 _CALLERS = 10_000
-# Attempts to write a renewed login. Chosen.
+# Attempts to save a renewed login. Chosen.
 _SAVES = 3
 _INSUFFICIENT = re.compile(r'error="?insufficient_scope')
 _SCOPE = re.compile(r'scope="([^"]*)"')
@@ -55,14 +55,14 @@ _SCOPE = re.compile(r'scope="([^"]*)"')
 
 @dataclass(frozen=True, kw_only=True)
 class _Token:
-    """A token that is not stored, since it can be had again at any time."""
+    """A token that is not stored, since it can be requested again at any time."""
 
     text: str
     due_at: float
 
 
 class CredentialProvider:
-    """Provides each server's credentials."""
+    """Provides the credentials of each server."""
 
     def __init__(
         self,
@@ -73,11 +73,11 @@ class CredentialProvider:
         is_local: bool,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Make one.
+        """Create the provider.
 
         Args:
-            vault: What is stored.
-            outbound: Gives the `Outbound` of the gateway, which is loaded only then.
+            vault: The stored credentials.
+            outbound: Returns the `Outbound` of the gateway, which is loaded only then.
             links: Links to login pages.
             is_local: Whether every caller is the person at this machine.
             clock: Seconds since 1970.
@@ -94,33 +94,33 @@ class CredentialProvider:
         self._getting: dict[tuple[str, str], asyncio.Task[_Token]] = {}
         self._callers: OrderedDict[str, str] = OrderedDict()
         self.missing_scopes: dict[tuple[str, str], str] = {}
-        """Scopes that a server missed, by server and subject, for the next login."""
+        """Scopes that a server asked for, by server and subject, for the next login."""
 
     async def oauth(self) -> Any:
-        """The client of authorization servers, loaded with its library when it is first needed."""
+        """Return the client of authorization servers, loaded with its library on first use."""
         if self._oauth is None:
             module = await load("toolgate.security.credentials.oauth")
             self._oauth = module.OAuthClient(self._outbound())
         return self._oauth
 
     def subject_for(self, spec: ServerSpec, caller: Caller) -> str:
-        """Whose credential a call shows; remembers the caller's token where it is exchanged."""
+        """Return whose credential a call uses; remember the caller's token if it is exchanged."""
         subject = subject_of(spec, caller)
         if spec.credentials.type == "token_exchange" and caller.credential:
             self._callers[subject] = caller.credential
             self._callers.move_to_end(subject)
-            # The least recently used goes; the caller's next call brings the token again.
+            # The least recently used one is dropped; the caller's next call brings its token again.
             if len(self._callers) > _CALLERS:
                 self._callers.popitem(last=False)
         return subject
 
-    # What wires ask
+    # Used by transports
 
     async def headers(self, spec: ServerSpec, subject: str) -> Mapping[str, str]:
-        """Headers for the next request.
+        """Return the headers for the next request.
 
         Raises:
-            LoginNeededError: There is nothing to show, and the settings want something.
+            LoginNeededError: The settings require a credential, and there is none.
             UnreachableError: The authorization server does not answer.
         """
         settings = spec.credentials
@@ -144,7 +144,7 @@ class CredentialProvider:
         return bearer_header(str(credential.secret["access_token"]))
 
     async def environment(self, spec: ServerSpec, subject: str) -> Mapping[str, str]:
-        """Variables for a process that is about to be started; raises as `headers`."""
+        """Return the variables of a process to be started; raises the same errors as `headers`."""
         credential = await self._find(spec, subject)
         if credential is None or credential.secret.get("form") != "static":
             if spec.credentials.env:
@@ -161,10 +161,10 @@ class CredentialProvider:
         status: int,
         challenge: str,
     ) -> bool:
-        """Whether a request that was refused is worth sending once more.
+        """Return whether a refused request is worth retrying.
 
         Raises:
-            LoginNeededError: Only a person can help.
+            LoginNeededError: A person has to log in.
             UnreachableError: The authorization server does not answer.
         """
         # The token that was refused, not the newest one: another call may have renewed it since.
@@ -190,19 +190,19 @@ class CredentialProvider:
         renewed = await self._renewed(spec, credential.key, used=used or "-")
         return renewed != used
 
-    # Finding
+    # Lookup
 
     async def _find(self, spec: ServerSpec, subject: str) -> DecryptedCredential | None:
         credential = await self.vault.get(key_of(spec.name, subject))
         if credential is None and subject == EVERYBODY and spec.credentials.per != "server":
             credential = await self._of_anybody(spec)
-        # A credential is bound to its origin: editing the URL of a server must not send it there.
+        # A credential is bound to its origin: changing the URL of a server must not send it there.
         if credential is None or credential.secret.get("origin") not in {None, origin_of(spec)}:
             return None  # it was got for another address
         return credential
 
     async def _of_anybody(self, spec: ServerSpec) -> DecryptedCredential | None:
-        """One with which the server tells what it offers, where each has one of their own."""
+        """Return any valid credential, to list what a server without a shared one offers."""
         rows = await self.vault.all(spec.name)
         good = [row for row in rows if row.details.get("state") != "ended"]
         for row in sorted(good, key=lambda row: str(row.details["updated_at"]), reverse=True):
@@ -219,7 +219,7 @@ class CredentialProvider:
         refused: bool = False,
         scope: str = "",
     ) -> LoginNeededError:
-        """The error that asks a person to log in."""
+        """Return the error that asks a person to log in."""
         whose = f" of {describe_subject(subject)}" if subject else ""
         server = f"server {spec.name!r}"
         if ended:
@@ -234,7 +234,7 @@ class CredentialProvider:
         else:
             failed = f"The {server} wants a login{whose}, and there is none."
         is_theirs = spec.credentials.per == "user" and subject != EVERYBODY
-        # A shared login is the administrator's business, so users get no link to it.
+        # Shared logins are managed by the administrator, so users get no link to them.
         url = self._links.url_if_any(spec.name, subject) if is_theirs or self._is_local else ""
         command = f"toolgate servers login {spec.name}"
         if spec.credentials.headers or spec.credentials.env:
@@ -246,7 +246,7 @@ class CredentialProvider:
             hint = f"Ask the administrator of the gateway to run: {command}"
         return LoginNeededError(failed, server=spec.name, url=url, hint=hint)
 
-    # Renewing what is stored
+    # Renewal of stored logins
 
     def _is_due(self, secret: Json) -> bool:
         expires_at = secret.get("expires_at")
@@ -257,10 +257,10 @@ class CredentialProvider:
         return self.clock() >= expires_at - early_s
 
     async def _renewed(self, spec: ServerSpec, key: CredentialKey, *, used: str) -> str:
-        """A fresh token; whoever needs one meanwhile waits for the same.
+        """Return a renewed token; concurrent callers wait for the same renewal.
 
-        The work is in a task of its own: a caller who goes away must not leave the authorization
-        server with a token given out that nobody keeps.
+        It runs in its own task, so that a token that the authorization server has issued is
+        stored even if the caller goes away.
         """
         task = self._renewing.get(key)
         if task is None:
@@ -289,13 +289,13 @@ class CredentialProvider:
                 if not used and self.clock() < float(credential.secret["expires_at"]):
                     return token
                 raise await self._end(spec, credential, "there is nothing to renew it with")
-            # Refresh tokens may rotate (RFC 9700 section 4.14): two processes that use the same one
-            # look like theft, and the server may revoke the whole login.
+            # Refresh tokens may rotate (RFC 9700 section 4.14): using the same one in two processes
+            # looks like theft, and the server may revoke the whole login.
             until = utc_text_of(self.clock() + _LEASE_S)
             if await self.vault.lease(key, self._name, until, utc_text_of(self.clock())):
                 break
             await anyio.sleep(_LOOK_AGAIN_S)
-        # It may have been renewed between the look and the lease.
+        # It may have been renewed between the check and the lease.
         credential = await self.vault.get(key, fresh=True) or credential
         token = str(credential.secret.get("access_token") or "")
         if token and token != used and not self._is_due(credential.secret):
@@ -303,7 +303,7 @@ class CredentialProvider:
         try:
             return await self._ask_for_fresh(spec, credential)
         except UnreachableError:
-            # Give the lease back at once, or other processes would wait until it expires.
+            # Return the lease at once, or other processes would wait until it expires.
             await self.vault.lease(key, self._name, "", utc_now())
             if not used and self.clock() < float(credential.secret.get("expires_at") or 0):
                 log.warning("login not renewed", extra={"server": spec.name})
@@ -341,7 +341,7 @@ class CredentialProvider:
                 continue
             if current is None:
                 raise self.login_needed(spec, credential.key.subject)
-            # A new login replaced this one meanwhile: that one counts.
+            # A new login has replaced this one meanwhile and takes precedence.
             if current.secret.get("refresh_token") != secret["refresh_token"]:
                 return str(current.secret.get("access_token") or fresh.access_token)
             credential = current  # only encrypted anew
@@ -349,7 +349,7 @@ class CredentialProvider:
         return str(fresh.access_token)
 
     async def token_endpoint(self, spec: ServerSpec, secret: Json) -> Any:
-        """Where the tokens of a login come from."""
+        """Return the endpoint that issues the tokens of a login."""
         module = await load("toolgate.security.credentials.oauth")
         outbound = self._outbound()
         options = module.way_of(spec)
@@ -366,10 +366,10 @@ class CredentialProvider:
     async def _end(
         self, spec: ServerSpec, credential: DecryptedCredential, reason: str
     ) -> LoginNeededError:
-        """Remember that a login is over, so that nobody tries it again; gives the error."""
+        """Mark a login as ended, so that it is not tried again; return the error."""
         secret = {
             name: value
-            # Tokens of an ended login are useless, so they do not stay in the store.
+            # Tokens of an ended login are useless, so they are removed from the store.
             for name, value in credential.secret.items()
             if name not in {"access_token", "refresh_token"}
         }
@@ -448,14 +448,14 @@ class CredentialProvider:
         return token.text
 
     async def _is_other_token(self, spec: ServerSpec, subject: str, used: str) -> bool:
-        """Forget a token that was refused; whether there is another now."""
+        """Forget a refused token; return whether there is another one now."""
         for key in [key for key, token in self._gateway_tokens.items() if token.text == used]:
             del self._gateway_tokens[key]
         headers = await self.headers(spec, subject)
         return headers.get("authorization") != f"Bearer {used}"
 
     async def _token_place(self, spec: ServerSpec) -> tuple[Any, str, str]:
-        """Where tokens of the gateway itself come from, for whom, and with which scopes."""
+        """Return the endpoint, resource and scopes for tokens of the gateway itself."""
         module = await load("toolgate.security.credentials.oauth")
         settings = spec.credentials
         client = module.client_of(settings)
@@ -481,13 +481,13 @@ class CredentialProvider:
         return endpoint, target.resource, " ".join(settings.scopes)
 
     def _token_of(self, token: Any) -> _Token:
-        # `expires_in` is optional (RFC 6749 section 5.1); 300 s without it is chosen.
+        # `expires_in` is optional (RFC 6749 section 5.1); the default of 300 s is chosen.
         lifetime_s = float(token.expires_in) if token.expires_in is not None else 300.0
         early_s = min(_EARLY_S, _EARLY_SHARE * lifetime_s)
         return _Token(text=token.access_token, due_at=self.clock() + lifetime_s - early_s)
 
     async def aclose(self) -> None:
-        """Let a renewal that has begun be written; nobody gets its token a second time."""
+        """Wait until running renewals are saved, since their tokens are issued only once."""
         tasks = [*self._renewing.values(), *self._getting.values()]
         if tasks:
             await asyncio.wait(tasks, timeout=_LEASE_S / 2)
@@ -503,15 +503,15 @@ class ConnectionCredential:
         self._spec = spec
 
     async def headers(self) -> Mapping[str, str]:
-        """Headers for the next request."""
+        """Return the headers for the next request."""
         return await self._desk.headers(self._spec, self._spec.subject)
 
     async def environment(self) -> Mapping[str, str]:
-        """Variables for a process."""
+        """Return the variables for a process."""
         return await self._desk.environment(self._spec, self._spec.subject)
 
     async def refused(self, *, sent: Mapping[str, str], status: int, challenge: str) -> bool:
-        """Whether a request that was refused is worth sending once more."""
+        """Return whether a refused request is worth retrying."""
         return await self._desk.refused(
             self._spec, self._spec.subject, sent=sent, status=status, challenge=challenge
         )
@@ -526,6 +526,6 @@ def _is_bearer(challenge: str) -> bool:
 
 
 def _has_own(spec: ServerSpec) -> bool:
-    """Whether its configuration has an Authorization of its own."""
+    """Return whether the server's configuration has its own Authorization header."""
     names = json_object(spec.options.get("headers"))
     return any(name.lower() == "authorization" for name in names)

@@ -12,26 +12,26 @@ __all__ = ["SealedConfigs", "has_plain_secrets"]
 
 
 def has_plain_secrets(row: StoredServer) -> bool:
-    """Whether a row holds secrets that anybody reads who has the database."""
+    """Return whether a row contains secrets that can be read in the database."""
     return not row.config.get("sealed") and redact(row.config) != row.config
 
 
 class SealedConfigs:
-    """Takes secrets out of what is stored of a server, and puts them back.
+    """Moves the secrets of stored servers into encrypted credentials, and restores them.
 
-    A row that was written before there were credentials holds them itself; it is closed when it is
-    read.
+    Rows from versions without credentials contain the secrets themselves; they are encrypted
+    when they are read.
     """
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
 
     async def seal(self, server: StoredServer) -> StoredServer:
-        """The row to be stored; the whole configuration is encrypted where any of it is secret.
+        """Return the row to store; if any of the configuration is secret, all of it is encrypted.
 
         Raises:
             SettingError: The key for credentials cannot be used.
-            StoreError: It cannot be written.
+            StoreError: The store cannot be written.
         """
         if not has_plain_secrets(server):
             await self._vault.delete(server=server.name, kind="config")
@@ -41,10 +41,10 @@ class SealedConfigs:
         return replace(server, config={**redact(server.config), "sealed": True})
 
     async def unseal(self, row: StoredServer) -> StoredServer:
-        """The server with its whole configuration.
+        """Return the server with its whole configuration.
 
         Raises:
-            SettingError: It cannot be decrypted.
+            SettingError: The configuration cannot be decrypted.
         """
         if not row.config.get("sealed"):
             return row

@@ -14,35 +14,35 @@ __all__ = [
 ]
 
 EVERYBODY = ""
-"""The subject of what all calls show."""
+"""The subject of credentials that all calls share."""
 
 _USER, _CALLER, _PROJECT = "user:", "caller:", "project:"
 
 
 def subject_of(spec: ServerSpec, caller: Caller) -> str:
-    """Whose credential a caller's calls to a server show."""
+    """Return whose credential is used for a caller's calls to a server."""
     match spec.credentials.per:
         case "server":
             return EVERYBODY
         case "project":
             return subject_of_project(caller.project_id)
         case "user":
-            # Elsewhere a user may choose the name that a token has here: only the caller id, for
-            # JWTs made of issuer and `sub`, is theirs alone.
+            # Elsewhere, users may be able to choose a name that a token has here. Only the caller
+            # id, made of issuer and `sub` for JWTs, belongs to one user alone.
             subject = caller.identity.user_subject
             return subject if subject.startswith(_USER) else f"{_CALLER}{caller.caller_id}"
 
 
 def subject_of_project(project: str) -> str:
-    """The subject that stands for a project."""
+    """Return the subject of a project."""
     return f"{_PROJECT}{project}"
 
 
 def subject_named(spec: ServerSpec, *, user: str = "", project: str = "") -> str:
-    """The subject that somebody names who looks after logins.
+    """Return the subject for a user or project named by somebody who manages logins.
 
     Raises:
-        ArgumentError: The server has no credentials of such a one.
+        ArgumentError: The server has no credentials of this kind.
     """
     per = spec.credentials.per
     if (user and per != "user") or (project and per != "project"):
@@ -58,7 +58,7 @@ def subject_named(spec: ServerSpec, *, user: str = "", project: str = "") -> str
 
 
 def key_of(server: str, subject: str, kind: str = "login") -> CredentialKey:
-    """The row of a subject's credential; that of a project goes with the project."""
+    """Return the row of a subject's credential; a project's credential is deleted with it."""
     if subject.startswith(_PROJECT):
         project = subject.removeprefix(_PROJECT)
         return CredentialKey(project_id=project, server=server, subject=subject, kind=kind)
@@ -66,7 +66,7 @@ def key_of(server: str, subject: str, kind: str = "login") -> CredentialKey:
 
 
 def describe_subject(subject: str) -> str:
-    """The subject as a sentence names it."""
+    """Return a description of the subject for use in a sentence."""
     if not subject:
         return "everybody"
     kind, _, name = subject.partition(":")

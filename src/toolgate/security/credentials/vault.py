@@ -13,23 +13,23 @@ __all__ = ["DecryptedCredential", "Vault"]
 
 @dataclass(frozen=True, kw_only=True)
 class DecryptedCredential:
-    """A credential that was read."""
+    """A credential that was read and decrypted."""
 
     key: CredentialKey
-    """Which."""
+    """The row of the credential."""
 
     version: int
-    """Which state of it."""
+    """The version of the row."""
 
     secret: Json
-    """What it is. WARNING: never shown."""
+    """The secret part. WARNING: never shown."""
 
     details: Json
-    """What may be shown of it."""
+    """The details that may be shown."""
 
 
 class Vault:
-    """Reads and writes credentials; what was read is remembered until `forget`."""
+    """Reads and writes credentials; what was read is cached until `forget`."""
 
     def __init__(self, rows: CredentialRepository, keychain: Keychain) -> None:
         self._rows = rows
@@ -37,14 +37,14 @@ class Vault:
         self._cache: dict[CredentialKey, DecryptedCredential | None] = {}
 
     async def get(self, key: CredentialKey, *, fresh: bool = False) -> DecryptedCredential | None:
-        """A credential; None: there is none.
+        """Return a credential; None if it does not exist.
 
         Args:
-            key: Which.
-            fresh: Read it from the store, whatever is remembered.
+            key: The row of the credential.
+            fresh: Whether to read from the store and ignore the cache.
 
         Raises:
-            SettingError: It cannot be decrypted.
+            SettingError: The credential cannot be decrypted.
             StoreError: The store cannot be read.
         """
         if not fresh and key in self._cache:
@@ -63,7 +63,7 @@ class Vault:
         over: int | None = None,
         quietly: bool = False,
     ) -> bool:
-        """Write one; False: another version than `over` is there."""
+        """Save a credential; False if the stored version is not `over`."""
         key_id, sealed = await self._keychain.seal(json_text.dumps(secret), associated_data(key))
         row = StoredCredential(
             key=key, key_id=key_id, sealed=sealed, shown=json_text.dumps(details).decode()
@@ -76,7 +76,7 @@ class Vault:
     async def all(
         self, server: str | None = None, *, kind: str = "login"
     ) -> list[DecryptedCredential]:
-        """Credentials of a server or of all, those that cannot be read without their secret."""
+        """Return the credentials of one server or of all, without their secrets."""
         rows = await self._rows.select(server, kind=kind)
         return [
             DecryptedCredential(key=row.key, version=row.version, secret={}, details=_details(row))
@@ -84,34 +84,34 @@ class Vault:
         ]
 
     async def delete(self, **filters: str) -> int:
-        """Remove those that fit, as `CredentialRepository.delete`."""
+        """Delete the credentials that match, like `CredentialRepository.delete`."""
         self.forget()
         return await self._rows.delete(**filters)
 
     async def pop(self, key: CredentialKey) -> DecryptedCredential | None:
-        """A credential that can be had once: it is removed; None: there is none any more."""
+        """Return and delete a credential that can be used once; None if it no longer exists."""
         credential = await self.get(key, fresh=True)
         self._cache.pop(key, None)
-        # Of two that come at the same time, only one deletes the row.
+        # Of two simultaneous calls, only one deletes the row.
         gone = await self._rows.delete(
             key.server, subject=key.subject, kind=key.kind, project_id=key.project_id
         )
         return credential if gone else None
 
     async def lease(self, key: CredentialKey, by: str, until: str, now: str) -> bool:
-        """Take the right to renew one; whether it was taken."""
+        """Acquire the lease to renew a credential; return whether it was acquired."""
         return await self._rows.lease(key, by, until, now)
 
     def remember_unsaved(
         self, key: CredentialKey, secret: Json, before: DecryptedCredential
     ) -> None:
-        """Remember one that could not be written, so that it is not lost while this runs."""
+        """Cache a credential that could not be saved, so that it lasts as long as the process."""
         self._cache[key] = DecryptedCredential(
             key=key, version=before.version, secret=secret, details=before.details
         )
 
     def forget(self) -> None:
-        """Read everything anew from now on."""
+        """Clear the cache."""
         self._cache.clear()
 
     async def _opened(self, row: StoredCredential) -> DecryptedCredential:

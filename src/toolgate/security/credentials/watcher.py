@@ -14,13 +14,13 @@ log = logging.getLogger(__name__)
 
 
 class CredentialWatcher:
-    """Compares what is stored with what was there, when somebody says that it changed."""
+    """Compares the stored credentials with the previous ones after a change notification."""
 
     def __init__(self, vault: Vault, changed: Callable[[str, str], Awaitable[None]]) -> None:
-        """Make one.
+        """Create the watcher.
 
         Args:
-            vault: What is stored.
+            vault: The stored credentials.
             changed: Called with server and subject.
         """
         self._vault = vault
@@ -31,7 +31,7 @@ class CredentialWatcher:
         self._lock = asyncio.Lock()
 
     async def refresh(self) -> None:
-        """Tell of all that is different from the last look; the first one tells nothing.
+        """Report all changes since the previous call; the first call reports nothing.
 
         Raises:
             StoreError: The store cannot be read.
@@ -51,7 +51,7 @@ class CredentialWatcher:
                     await self._changed(key.server, key.subject)
 
     def refresh_soon(self) -> None:
-        """Look in the background."""
+        """Call `refresh` in the background."""
         if self._refreshing is not None and not self._refreshing.done():
             self._again = True
             return
@@ -68,7 +68,7 @@ class CredentialWatcher:
                 return
 
     async def aclose(self) -> None:
-        """Stop."""
+        """Stop refreshing."""
         if self._refreshing is not None:
             self._refreshing.cancel()
             await asyncio.gather(self._refreshing, return_exceptions=True)

@@ -1,7 +1,7 @@
-"""Whole agent turns: from a user's message to the model's answer, tools included.
+"""Whole agent turns: from a user's message to the model's answer, including tool calls.
 
-Steps are plain functions; an engine by file name goes from one to the next. `Chat` is what doors
-use.
+Steps are plain functions, run by an engine that is chosen by file name. The endpoints use
+`ChatService`.
 """
 
 from toolgate.chat.base import (

@@ -23,176 +23,177 @@ __all__ = [
 ]
 
 DOCUMENTS = "Vector Search"
-"""The kind of tools that look documents up."""
+"""The kind of tools that search documents."""
 
 SQL = "NL2SQL"
-"""The kind of tools that ask databases."""
+"""The kind of tools that query databases."""
 
 KINDS = (DOCUMENTS, SQL)
-"""What `tools_enabled` may hold."""
+"""Valid values in `tools_enabled`."""
 
 Event: TypeAlias = Json
-"""Something that happened in a turn: an object with exactly one member, whose name says what.
+"""An event in a turn: an object with exactly one member, whose name is the kind of event.
 
-`stream` (a piece of the answer), `reasoning`, `vs_metadata`, `token_usage`, `completion`, `turn`,
-`query`, `tools`, `intent`, `mcp_tool`, `injected`, `grade`, `route`, `retry`, `approval`,
-`compaction`, `budget`, `sources`, `call` (a call of the client's own tools) and `error`.
+`stream` (a piece of the answer), `reasoning`, `vs_metadata`, `token_usage`, `completion`,
+`turn`, `query`, `tools`, `intent`, `mcp_tool`, `injected`, `grade`, `route`, `retry`,
+`approval`, `compaction`, `budget`, `sources`, `call` (a call of the client's own tools) and
+`error`.
 """
 
 Policy: TypeAlias = Literal["keep", "stub", "drop_pair"]
-"""What later requests have of a tool's result: all of it, a line in its place, or neither call nor
-result."""
+"""What later requests contain of a tool's result: all of it, one line in its place, or neither
+call nor result."""
 
 Route: TypeAlias = Literal["retrieve", "tools", "complete", "end"]
-"""The step that follows."""
+"""The next step."""
 
 TurnStatus: TypeAlias = Literal[
     "completed", "waiting", "client_calls", "cancelled", "failed", "out_of_budget"
 ]
-"""How a turn ended. `waiting`: a call needs a person's yes. `client_calls`: the client runs its own
-tools now."""
+"""How a turn ended. `waiting`: a call needs an approval. `client_calls`: the client has to run
+its own tools now."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Choices:
-    """What a turn goes by: settings of the file, the project, the thread and the request."""
+    """The settings of a turn, from the file, the project, the thread and the request."""
 
     model: str = ""
     """Name of the model that answers; empty: the default one."""
 
     tools_enabled: tuple[str, ...] = KINDS
-    """Which of `KINDS` there are."""
+    """Enabled kinds of tools, from `KINDS`."""
 
     retrieval: Literal["auto", "forced", "classifier"] = "auto"
-    """Who decides that documents are looked up."""
+    """How the decision to search documents is made."""
 
     history: bool = True
     """Whether the model sees earlier turns."""
 
     rephrase: bool = True
-    """Whether questions are made to stand alone before documents are searched."""
+    """Whether questions are rewritten to stand alone before documents are searched."""
 
     grade: bool = True
-    """Whether it is looked if documents help."""
+    """Whether a model checks that documents help."""
 
     top_k: int = 8
-    """Documents of a turn, 1 to 100."""
+    """Largest number of passages in a turn, 1 to 100."""
 
     search_type: Literal["similarity", "similarity_score_threshold", "mmr", "hybrid"] = "hybrid"
     """How documents are searched."""
 
     collections: tuple[str, ...] = ()
-    """Names or aliases of the collections that are looked up; empty: the model chooses from all."""
+    """Names or aliases of the collections to search; empty: the model chooses from all."""
 
     inject: Literal["tail", "system"] = "tail"
-    """Where documents are put."""
+    """Where documents are inserted into the prompt."""
 
     call_before_model: Literal["exact", "any", "off"] = "exact"
-    """Whether the tool of an intent is called before the model is asked."""
+    """Whether the tool of a detected intent is called before the model is asked."""
 
     thread_policy: Literal["reject", "enqueue", "interrupt", "rollback"] = "enqueue"
-    """What happens when another turn of the thread runs."""
+    """What happens to a new turn while another one of the thread runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TurnRequest:
-    """What somebody says, and how it is to be answered."""
+    """A request for a turn."""
 
     caller: Caller
-    """Who."""
+    """The caller."""
 
     messages: tuple[Message, ...]
-    """What came: with a thread its last user message, or results of the client's tools, count;
-    without one it is the whole conversation."""
+    """The messages. With a thread, only the last user message, or results of the client's tools,
+    are used; without one, they are the whole conversation."""
 
     thread: str | None = None
-    """Name of the thread; None: nothing is kept."""
+    """Name of the thread; None: nothing is stored."""
 
     tools: tuple[Json, ...] = ()
-    """The client's own tools, in OpenAI's form, which the client runs itself."""
+    """The client's own tools, in OpenAI's format, which the client runs itself."""
 
     parameters: Mapping[str, object] = field(default_factory=dict[str, object])
-    """What is passed on to the model, such as `temperature`."""
+    """Parameters for the model, such as `temperature`."""
 
     choices: Json = field(default_factory=dict[str, Any])
-    """Fields of `Choices` for this turn alone."""
+    """Fields of `Choices` for this turn only."""
 
     resumes: bool = False
-    """Whether it takes up calls that waited for an approval, and says nothing new."""
+    """Whether it continues with calls that waited for approval, without a new message."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What came of a turn."""
+    """The result of a turn."""
 
     turn_id: str
-    """Which one."""
+    """Id of the turn."""
 
     model: str
     """Name of the model that answered."""
 
     text: str
-    """All that was said, in order."""
+    """All text of the turn, in order."""
 
     calls: tuple[Json, ...] = ()
-    """Calls for the client, in OpenAI's form."""
+    """Calls for the client, in OpenAI's format."""
 
     finish_reason: FinishReason = "stop"
-    """Why the model stopped, as it said."""
+    """Why the model stopped, in its own words."""
 
     status: TurnStatus = "completed"
     """How the turn ended."""
 
     usage: TokenUsage = field(default_factory=TokenUsage)
-    """What it cost, all requests together."""
+    """Usage of all its requests."""
 
     metadata: Json = field(default_factory=dict[str, Any])
-    """`token_usage`, `vs_metadata`, `sources`, `unknown_citations`, `tools`, `cost` and others, as
-    far as there is something."""
+    """`token_usage`, `vs_metadata`, `sources`, `unknown_citations`, `tools`, `cost` and others,
+    if there are any."""
 
     reasoning: str = ""
-    """What the model thought aloud."""
+    """The model's visible reasoning."""
 
 
 class TurnState(TypedDict, total=False):
-    """What is carried from step to step."""
+    """The state that is passed from step to step."""
 
     messages: list[Message]
-    """What the turn said so far; only ever added to."""
+    """New messages of the turn so far; append-only."""
 
     cleaned_messages: list[Message]
-    """What the model was sent last."""
+    """Messages of the last request to the model."""
 
     context_input: str
-    """What was searched for in this turn; empty: nothing."""
+    """Query for documents in this turn; empty: no search."""
 
     documents: str
-    """Documents for the model, in this turn and in no other, and in no checkpoint."""
+    """Documents for the model, only in this turn and in no checkpoint."""
 
     vs_metadata: Json
-    """What was searched in this turn; empty: nothing."""
+    """Metadata of the search in this turn; empty: no search."""
 
     final_response: Json
-    """The answer as OpenAI has it; empty until there is one."""
+    """The answer in OpenAI's format; empty until there is one."""
 
 
 class Update(TypedDict, total=False):
-    """What a step changes; `messages` are added, all else is replaced."""
+    """Changes by a step; `messages` are appended, everything else is replaced."""
 
     messages: list[Message]
-    """Further messages."""
+    """Messages to append."""
 
     cleaned_messages: list[Message]
-    """What the model was sent."""
+    """Messages of the request to the model."""
 
     context_input: str
-    """What was searched for."""
+    """Query for documents."""
 
     documents: str
     """Documents."""
 
     vs_metadata: Json
-    """What was searched."""
+    """Metadata of the search."""
 
     final_response: Json
     """The answer."""

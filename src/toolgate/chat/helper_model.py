@@ -1,4 +1,4 @@
-"""Short answers of a chat model, for work outside of turns."""
+"""Short answers of a chat model, for use outside of turns."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -26,7 +26,7 @@ class HelperModel:
         max_tokens: int,
         timeout_s: float,
     ) -> str:
-        """A short text, at temperature 0.
+        """Return a short answer, at temperature 0.
 
         Raises:
             ModelError: The model gave no answer.

@@ -14,58 +14,58 @@ from toolgate.types import Caller
 __all__ = ["Run", "Runs"]
 
 _KEPT_S = 600.0
-"""Seconds that a run can be read after its end."""
+"""Seconds for which a run can be read after its end."""
 _MOST = 200
-"""Runs that are kept after their end; chosen: bounds memory."""
+"""Ended runs in memory (chosen: bounds memory)."""
 _MOST_EVENTS = 20_000
-"""Events of a run that a late reader can still get; chosen: bounds memory, above any run seen."""
+"""Stored events of a run for late readers (chosen: bounds memory, above any run seen)."""
 
 
 @dataclass
 class Run:
-    """A turn, as those see it who listen."""
+    """A turn from the view of its readers."""
 
     run_id: str
-    """Opaque."""
+    """An opaque id."""
 
     caller: Caller
-    """Whose it is."""
+    """Its owner."""
 
     thread: str | None
     """Name of its thread."""
 
     began: float
-    """By the clock of the runs."""
+    """Start time, by the clock of the runs."""
 
     task: "asyncio.Task[Outcome] | None" = None
-    """Runs it."""
+    """The task that runs it."""
 
     outcome: Outcome | None = None
-    """What came of it; None while it runs, and when it failed."""
+    """Its result; None while it runs, and if it failed."""
 
     error: Exception | None = None
     """Why it failed."""
 
     was_cancelled: bool = False
-    """Whether it was ended from outside."""
+    """Whether it was cancelled."""
 
     ended: float | None = None
-    """When it ended, by the clock of the runs."""
+    """End time, by the clock of the runs."""
 
     first: int = 1
-    """Number of the first event that is still here."""
+    """Number of the first stored event."""
 
     _events: list[Event] = field(default_factory=list[Event])
     _waiting: "list[asyncio.Future[None]]" = field(
         default_factory=list["asyncio.Future[None]"], repr=False
     )
     ended_event: anyio.Event = field(default_factory=anyio.Event)
-    """Set once it is over."""
+    """Set when it has ended."""
     wants_rollback: bool = False
-    """Whether what it said is to be taken back: another turn took its place."""
+    """Whether its messages are to be deleted, because another turn has replaced it."""
 
     def emit(self, event: Event) -> None:
-        """Note what happened; never waits."""
+        """Add an event; never waits."""
         self._events.append(event)
         if len(self._events) > _MOST_EVENTS:
             del self._events[: _MOST_EVENTS // 2]
@@ -78,7 +78,7 @@ class Run:
             _let_go(waiter)
 
     def end(self, *, at: float) -> None:
-        """Nothing more will happen."""
+        """Mark the run as ended."""
         self.ended = at
         self.ended_event.set()
         self._wake()
@@ -89,15 +89,15 @@ class Run:
         return self.first + len(self._events) - 1
 
     def since(self, number: int) -> list[tuple[int, Event]]:
-        """Events after the one of this number, with their numbers."""
+        """Return the events after the one with this number, with their numbers."""
         start = max(number + 1, self.first)
         return list(enumerate(self._events[start - self.first :], start))
 
     async def wait(self, after: int, *, within_s: float | None = None) -> bool:
-        """Wait for an event after the one of this number, or for the end; False: none in time.
+        """Wait for an event after the one with this number, or the end; False: timed out.
 
-        A future and a timer for each piece of an answer: scopes around events cost several times
-        as much.
+        Uses a future and a timer for each piece of an answer, since cancel scopes around events
+        cost several times as much.
         """
         if self.last > after or self.ended is not None:
             return True
@@ -115,7 +115,7 @@ class Run:
         return self.last > after or self.ended is not None
 
     async def events(self, after: int = 0) -> AsyncGenerator[tuple[int, Event]]:
-        """Events after the one of this number, as they come, until the run is over."""
+        """Yield the events after the one with this number, until the run ends."""
         while True:
             for number, event in self.since(after):
                 yield number, event
@@ -127,7 +127,7 @@ class Run:
             await self.wait(after)
 
     def cancel(self) -> None:
-        """End it."""
+        """Cancel it."""
         if self.task is not None:
             self.task.cancel()
 
@@ -138,25 +138,25 @@ def _let_go(woken: "asyncio.Future[None]") -> None:
 
 
 class Runs:
-    """All of one process."""
+    """All runs of a process."""
 
     def __init__(self, *, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
         self._runs: OrderedDict[str, Run] = OrderedDict()
 
     def current_time(self) -> float:
-        """Seconds of the clock."""
+        """Return the seconds of the clock."""
         return self._clock()
 
     def begin(self, run_id: str, caller: Caller, thread: str | None) -> Run:
-        """A new run."""
+        """Create a run."""
         self._tidy()
         run = Run(run_id=run_id, caller=caller, thread=thread, began=self.current_time())
         self._runs[run_id] = run
         return run
 
     def find(self, caller: Caller, run_id: str) -> Run | None:
-        """A run of this caller; None: there is none, or it is somebody else's."""
+        """Return a run of this caller; None if it does not exist or has another owner."""
         run = self._runs.get(run_id)
         if run is None or (run.caller.project_id, run.caller.caller_id) != (
             caller.project_id,
@@ -167,7 +167,7 @@ class Runs:
 
     @property
     def running(self) -> list[Run]:
-        """Those that are not over."""
+        """Runs that have not ended."""
         return [run for run in self._runs.values() if run.ended is None]
 
     def _tidy(self) -> None:

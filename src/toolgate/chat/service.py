@@ -1,4 +1,4 @@
-"""Chat turns from the outside: started, watched, cancelled, resumed."""
+"""The interface of chat turns: start, watch, cancel, resume."""
 
 import asyncio
 import logging
@@ -44,7 +44,7 @@ __all__ = ["ChatService"]
 log = logging.getLogger(__name__)
 
 _MAX_MIXED = 200
-"""Turns without a thread whose own calls are remembered until their clients go on; chosen."""
+"""Turns without a thread whose own calls are stored until their clients continue (chosen)."""
 
 _AUDITED: Mapping[TurnStatus, str] = {
     "completed": "ok",
@@ -52,7 +52,7 @@ _AUDITED: Mapping[TurnStatus, str] = {
     "waiting": "input_required",
     "out_of_budget": "out_of_budget",
 }
-"""How a turn ended, as the audit says it."""
+"""Audit status by turn status."""
 
 
 class ChatService:
@@ -69,7 +69,7 @@ class ChatService:
             OrderedDict()
         )
         self.runs = Runs()
-        """Turns that run or ended lately."""
+        """Running and recently ended turns."""
 
     @property
     def models(self) -> ModelRegistry:
@@ -77,7 +77,7 @@ class ChatService:
         return self._services.models
 
     async def aclose(self) -> None:
-        """End what runs; what was said so far is kept."""
+        """Cancel running turns; their messages so far are saved."""
         tasks = [run.task for run in self.runs.running if run.task is not None]
         for task in tasks:
             task.cancel()
@@ -86,11 +86,11 @@ class ChatService:
     # Turns
 
     def start(self, request: TurnRequest) -> Run:
-        """Begin a turn; what happens in it is told by the run.
+        """Start a turn, whose events the run reports.
 
         Raises:
             ArgumentError: There is nothing to answer.
-            UnknownModelError: The model that is asked for does not exist.
+            UnknownModelError: The requested model does not exist.
         """
         if model := str(request.choices.get("model") or ""):
             self._services.models.name_of(model)
@@ -129,7 +129,7 @@ class ChatService:
             run.task = None
 
     async def _alone(self, run: Run, request: TurnRequest) -> Outcome:
-        """A turn whose conversation the client keeps."""
+        """Run a turn whose conversation the client stores."""
         choices = choices_from(
             self._services.settings(),
             await self.threads.project_settings(request.caller),
@@ -146,7 +146,7 @@ class ChatService:
         return outcome
 
     def _remember(self, turn: Turn) -> None:
-        """Keep for a while what of this turn its client cannot send again: our own calls."""
+        """Store our own calls of this turn for a while, since its client cannot send them again."""
         last = max(at for at, message in enumerate(turn.transcript) if message.calls)
         first = next(
             at for at, message in enumerate(turn.transcript) if message.role == "assistant"
@@ -161,7 +161,7 @@ class ChatService:
             self._mixed.popitem(last=False)
 
     def _whole(self, request: TurnRequest) -> tuple[Message, ...]:
-        """The conversation of a client, with the calls that were ours in it."""
+        """Return a client's conversation, completed with our own calls."""
         caller = request.caller
         complete: list[Message] = []
         for message in request.messages:
@@ -171,7 +171,7 @@ class ChatService:
         return tuple(complete)
 
     async def _in_thread(self, run: Run, request: TurnRequest) -> Outcome:
-        """A turn in a conversation that is kept here."""
+        """Run a turn whose conversation is stored here."""
         async with self._leases.hold(run, request) as claim:
             thread = claim.thread
             project = await self.threads.project_settings(request.caller)
@@ -209,7 +209,7 @@ class ChatService:
         messages: Sequence[Message],
         thread: StoredThread,
     ) -> tuple[Turn, TurnState]:
-        """The turn of a thread whose calls waited, as it stood."""
+        """Restore the turn of a thread whose calls waited for approval."""
         pending = json_object(thread.state.get("pending"))
         turn_id = str(pending.get("turn_id", ""))
         turn_messages = [message for message in messages if message.notes.get("turn") == turn_id]
@@ -260,7 +260,7 @@ class ChatService:
     async def _ended(
         self, run: Run, turn: Turn, state: TurnState, writer: "TurnWriter | None"
     ) -> Outcome:
-        """Run the steps, and make an outcome of however they end."""
+        """Run the steps, and return an outcome however they end."""
         run.emit({"turn": {"id": turn.turn_id, "thread": turn.request.thread or ""}})
         settings = turn.settings
         turn.transcript = list(state.get("messages", []))
@@ -286,7 +286,7 @@ class ChatService:
             raise
         except Exception as error:
             if isinstance(error, ToolgateError):
-                # A refusal says all by itself: its traceback would let any caller fill the log.
+                # A refusal needs no traceback, with which any caller could fill the log.
                 log.warning(
                     "turn failed",
                     extra={"turn": turn.turn_id, "code": error.code, "reason": str(error)},
@@ -331,10 +331,10 @@ class ChatService:
 
 
 def _check(request: TurnRequest) -> None:
-    """Refuse what has nothing to answer.
+    """Reject a request that has nothing to answer.
 
     Raises:
-        ArgumentError: There is no message of the user.
+        ArgumentError: There is no user message.
     """
     if request.messages and request.messages[-1].role == "tool":
         return
@@ -347,7 +347,7 @@ def _check(request: TurnRequest) -> None:
 def _split(
     messages: Sequence[Message],
 ) -> tuple[tuple[Message, ...], list[Message], str]:
-    """What came before the last question, the question with what follows it, and system texts."""
+    """Return the history, the last question with what follows it, and the system text."""
     system = "\n\n".join(
         message.text for message in messages if message.role == "system" and message.text
     )
@@ -357,7 +357,7 @@ def _split(
 
 
 def _new_in(request: TurnRequest) -> list[Message]:
-    """What a request to a thread adds: results of the client's tools, or the last question."""
+    """Return the new messages for a thread: results of the client's tools, or the last question."""
     tail: list[Message] = []
     for message in reversed(request.messages):
         if message.role != "tool":
@@ -370,6 +370,6 @@ def _new_in(request: TurnRequest) -> list[Message]:
 
 
 def _look_at(task: "asyncio.Task[Outcome]") -> None:
-    """Take the error of a task that nobody waits for: it is in the run."""
+    """Retrieve the exception of a task that is never awaited: the run has it."""
     if not task.cancelled():
         task.exception()

@@ -1,4 +1,4 @@
-"""The lease on a thread while a turn runs in it, and what the turn writes."""
+"""The lease on a thread while a turn runs in it, and writing the turn."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -23,13 +23,13 @@ from toolgate.types import Json
 __all__ = ["ThreadClaim", "ThreadLeases", "TurnWriter"]
 
 _LEASE_S = 30.0
-"""Seconds after which another process may take the thread of a process that died; chosen."""
+"""Seconds after which another process may take over the thread of a killed one (chosen)."""
 
 _RENEW_S = 10.0
-"""Seconds between renewals: two may fail before the lease ends."""
+"""Seconds between renewals: two may fail before the lease expires."""
 
 _POLL_S = 0.2
-"""Seconds between looks at a thread that another process holds; chosen."""
+"""Seconds between checks of a thread that another process holds (chosen)."""
 
 
 class ThreadQueue:
@@ -42,16 +42,16 @@ class ThreadQueue:
 
 
 class ThreadClaim:
-    """A thread that is held."""
+    """A claimed thread."""
 
     def __init__(self, thread: StoredThread) -> None:
         self.thread = thread
         self.is_over = False
-        """Whether the store knows that the turn is over."""
+        """Whether the end of the turn is stored."""
 
 
 class ThreadLeases:
-    """Sees to it that one turn runs in a thread at a time, in this process and in others."""
+    """Ensures that one turn at a time runs in a thread, across processes."""
 
     def __init__(self, store: ThreadRepository, threads: ThreadService) -> None:
         self._store = store
@@ -60,7 +60,7 @@ class ThreadLeases:
 
     @asynccontextmanager
     async def hold(self, run: Run, request: TurnRequest) -> AsyncGenerator[ThreadClaim]:
-        """Hold the thread: the turns of one thread run one after another."""
+        """Claim the thread: its turns run one after another."""
         caller, name = request.caller, request.thread or ""
         key = (caller.project_id, caller.caller_id, name)
         queue = self._locks.setdefault(key, ThreadQueue())
@@ -86,7 +86,7 @@ class ThreadLeases:
                 del self._locks[key]
 
     async def _release(self, run: Run, claim: ThreadClaim) -> None:
-        """Give a thread back, and take back what was said if that is wanted."""
+        """Release a thread, and delete the turn's messages if it is rolled back."""
         thread_id = claim.thread.thread_id
         if run.wants_rollback:
             await self._store.drop_turn(thread_id, run.run_id)
@@ -94,10 +94,10 @@ class ThreadLeases:
             await self._store.append_messages(thread_id, (), ends=run.run_id, now=utc_now())
 
     async def _by_policy(self, queue: "ThreadQueue", request: TurnRequest) -> None:
-        """What the thread does about a second turn.
+        """Apply the thread's policy for a second turn.
 
         Raises:
-            ThreadBusyError: It takes none.
+            ThreadBusyError: The policy is to reject it.
         """
         running = queue.running
         policy = (
@@ -110,7 +110,7 @@ class ThreadLeases:
             running.cancel()
 
     async def _claim(self, run: Run, request: TurnRequest) -> StoredThread:
-        """Take the thread in the store too: other processes may have the same one."""
+        """Claim the thread in the store, too, since other processes may use it."""
         caller = request.caller
         fresh = StoredThread(
             thread_id=new_id(),
@@ -142,7 +142,7 @@ class ThreadLeases:
 
     @asynccontextmanager
     async def _lease_renewed(self, thread: StoredThread, run: Run) -> AsyncGenerator[None]:
-        """Prolong the lease while the block runs; a turn whose place was taken ends."""
+        """Renew the lease while the block runs; the turn is cancelled if another one takes over."""
 
         async def prolong() -> None:
             while True:
@@ -163,7 +163,7 @@ class ThreadLeases:
 
 
 class TurnWriter:
-    """Writes a turn into its thread while it runs."""
+    """Saves a turn to its thread while it runs."""
 
     turn: Turn
 
@@ -176,18 +176,18 @@ class TurnWriter:
         self._run_id = run_id
         self._choices = choices
         self.messages_written = 0
-        """Messages of the turn that are written."""
+        """Number of saved messages of the turn."""
         self._spending_written = 0
         self._artifacts_written = 0
         self._late_written = 0
         self.compaction = Compaction.from_state(claim.thread.state)
 
     async def flush(self, messages: Sequence[Message]) -> None:
-        """Write what is new."""
+        """Save new messages."""
         await self._write(messages, state=None)
 
     async def end(self, messages: Sequence[Message], outcome: Outcome) -> None:
-        """Write the rest, with what the next turn has to know."""
+        """Save the remaining messages, and the state for the next turn."""
         last = max(
             (at for at, message in enumerate(messages) if message.role == "assistant"), default=None
         )
@@ -198,7 +198,7 @@ class TurnWriter:
         await self._write(transcript, state=self._state(), ends=True)
 
     async def cut_off(self, messages: Sequence[Message]) -> None:
-        """Write what there is of a turn that did not come to its end."""
+        """Save the messages of a turn that was interrupted."""
         answered = [
             self.turn.note(
                 Message(role="tool", content=INTERRUPTED, call_id=call.call_id, name=call.name),

@@ -1,4 +1,4 @@
-"""Threads of conversations: their settings, messages, cost and removal."""
+"""Chat threads: their settings, messages, costs and deletion."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
@@ -15,11 +15,11 @@ from toolgate.types import Caller, Json, json_array, json_object
 __all__ = ["ThreadService"]
 
 _PROJECT = ""
-"""Name and owner of the row that has the settings of a project."""
+"""Name and owner of the row with the settings of a project."""
 
 
 class ThreadService:
-    """The threads of callers, as they look at and change them."""
+    """The threads of callers, for reading and changing them."""
 
     def __init__(
         self, store: ThreadRepository, settings: Callable[[], ChatSettings], models: ModelRegistry
@@ -31,7 +31,7 @@ class ThreadService:
     async def choices(
         self, caller: Caller, thread: str | None, asked: Mapping[str, object] | None = None
     ) -> Choices:
-        """What a turn would go by now."""
+        """Return the settings that a turn would have now."""
         row = await self._thread_row(caller, thread) if thread is not None else None
         return choices_from(
             self._settings(),
@@ -41,7 +41,7 @@ class ThreadService:
         )
 
     async def settings(self, caller: Caller, thread: str | None) -> Json:
-        """Settings of a thread, or of the project without one: what was `set`, and what holds."""
+        """Return the `set` and the effective settings of a thread; without one, of the project."""
         if thread is None:
             project_row = await self.project_settings(caller)
         else:
@@ -50,10 +50,10 @@ class ThreadService:
         return {"set": project_row, "in_force": asdict(await self.choices(caller, thread))}
 
     async def change_settings(self, caller: Caller, thread: str | None, changes: Json) -> Json:
-        """Set some settings of a thread, or of the project; null takes one back.
+        """Change settings of a thread, or of the project; null resets one.
 
         Raises:
-            ArgumentError: One does not exist, or has a value that does not fit.
+            ArgumentError: A setting does not exist, or its value is invalid.
         """
         read_choices({name: value for name, value in changes.items() if value is not None})
         if isinstance(model := changes.get("model"), str) and model:
@@ -78,19 +78,19 @@ class ThreadService:
         return await self._store.get(caller.project_id, caller.caller_id, name)
 
     async def project_settings(self, caller: Caller) -> Json:
-        """Settings that hold in all threads of a project."""
+        """Return the settings for all threads of a project."""
         row = await self._store.get(caller.project_id, _PROJECT, _PROJECT)
         return {} if row is None else row.settings
 
     async def recent(self, caller: Caller, *, limit: int = 100) -> list[StoredThread]:
-        """The caller's threads, the last used first."""
+        """Return the caller's threads, most recently used first."""
         rows = await self._store.select(caller.project_id, caller.caller_id, limit=limit)
         return [row for row in rows if row.name]
 
     async def history(
         self, caller: Caller, thread: str, *, limit: int = 100, before: int | None = None
     ) -> Json | None:
-        """A page of a thread, the newest messages, oldest first; None: there is no such thread."""
+        """Return a page of the newest messages, oldest first; None if the thread does not exist."""
         row = await self._thread_row(caller, thread)
         if row is None:
             return None
@@ -112,14 +112,14 @@ class ThreadService:
         }
 
     async def spending(self, caller: Caller, thread: str) -> list[Json]:
-        """What each request to a model cost in a thread, oldest first."""
+        """Return the cost of each model request in a thread, oldest first."""
         row = await self._thread_row(caller, thread)
         if row is None:
             return []
         return [asdict(row) for row in await self._store.spending(row.thread_id)]
 
     async def clear(self, caller: Caller, thread: str) -> bool:
-        """Forget what was said in a thread; False: there is no such thread."""
+        """Delete the messages of a thread. False if it does not exist."""
         row = await self._thread_row(caller, thread)
         if row is None:
             return False
@@ -127,12 +127,12 @@ class ThreadService:
         return True
 
     async def delete(self, caller: Caller, thread: str) -> bool:
-        """Remove a thread, settings and all; False: there is no such thread."""
+        """Delete a thread with its settings. False if it does not exist."""
         row = await self._thread_row(caller, thread)
         return row is not None and await self._store.delete(row.thread_id)
 
     async def waiting(self, caller: Caller, thread: str) -> list[Json]:
-        """The calls of a thread that wait for a person."""
+        """Return the calls of a thread that wait for approval."""
         row = await self._thread_row(caller, thread)
         pending = json_object(row.state.get("pending")) if row is not None else {}
         return [json_object(call) for call in json_array(pending.get("calls"))]

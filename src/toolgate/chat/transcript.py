@@ -12,18 +12,18 @@ from toolgate.types import Json, json_array, json_object
 __all__ = ["FORGOTTEN", "NOTHING", "from_stored", "message_views", "to_stored", "usable"]
 
 FORGOTTEN = "As requested, I've forgotten our conversation."
-"""Said after a conversation was cleared."""
+"""Answer after a conversation was cleared."""
 
 NOTHING = "I'm sorry, I have no history of this conversation."
-"""Said where there is no conversation."""
+"""Answer if there is no conversation."""
 
 
 _OUTSIDE = frozenset({"turn", "number"})
-"""Notes that have a column of their own."""
+"""Notes that have their own columns."""
 
 
 def to_stored(message: Message, turn_id: str) -> StoredMessage:
-    """A message as it is kept."""
+    """Convert a message for storing."""
     body: Json = {
         "content": message.content if isinstance(message.content, str) else list(message.content)
     }
@@ -50,7 +50,7 @@ def to_stored(message: Message, turn_id: str) -> StoredMessage:
 
 
 def from_stored(stored: StoredMessage) -> Message:
-    """The message that was kept."""
+    """Convert a stored message."""
     body = stored.body
     content: object = body.get("content", "")
     calls = tuple(
@@ -77,7 +77,7 @@ def from_stored(stored: StoredMessage) -> Message:
 def message_views(
     stored: Sequence[StoredMessage], artifacts: Mapping[str, StoredArtifact]
 ) -> list[Json]:
-    """Messages as the history gives them: in OpenAI's form, documents and metadata included."""
+    """Return messages for the history: in OpenAI's format, with documents and metadata."""
     views: list[Json] = []
     for row in stored:
         message = from_stored(row)
@@ -102,6 +102,6 @@ def message_views(
 
 
 def usable(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Messages that later turns see: without those of turns that had no history."""
+    """Return the messages for later turns, without those of turns that had no history."""
     visible = [message for message in messages if message.notes.get("history_off") is not True]
     return repair(visible)

@@ -1,4 +1,4 @@
-"""What an engine has to do: go through the steps of a turn."""
+"""The contract of an engine: it runs the steps of a turn."""
 
 from typing import Protocol, runtime_checkable
 
@@ -10,13 +10,14 @@ __all__ = ["Engine"]
 
 @runtime_checkable
 class Engine(Protocol):
-    """Goes from step to step until a turn is over.
+    """Runs steps until a turn is over.
 
-    Duties, each tested for every engine:
+    Duties, tested for every engine:
 
-    * Begins with `initialise`, then asks `route` after every step, and ends where that says `end`.
-    * Nothing of one turn is seen by another; many run at the same time.
-    * What a step raises, being cancelled included, reaches who runs the turn.
+    * Starts with `initialise`, then asks `route` after every step, and ends when that returns
+        `end`.
+    * Turns are isolated from each other; many run at the same time.
+    * Exceptions of a step, including cancellation, reach the caller of `run`.
     """
 
     async def run(self, turn: Turn, state: TurnState) -> TurnState:

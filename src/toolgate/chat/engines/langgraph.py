@@ -1,7 +1,7 @@
 """The engine `langgraph`: the steps as a LangGraph graph.
 
-Nothing is kept between turns: what a thread remembers is in the transcript. A checkpointer can be
-given for looking into a turn; documents are in a channel that no checkpoint has.
+Nothing is stored between turns: the history of a thread is in the transcript. A checkpointer can
+be passed for inspecting a turn; documents are in a channel that no checkpoint contains.
 https://docs.langchain.com/oss/python/langgraph/graph-api
 """
 
@@ -28,33 +28,33 @@ from toolgate.types import Json
 __all__ = ["GraphEngine", "GraphState", "Options", "build"]
 
 _STEPS_A_NODE = 3
-"""Steps of the graph for one answer of the model, at most: complete, retrieve, tools."""
+"""Most graph steps per answer of the model: complete, retrieve, tools."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """None."""
+    """No options."""
 
 
 class GraphState(TypedDict, total=False):
     """The channels of the graph: those of `TurnState`."""
 
     messages: Annotated[list[Message], add]
-    """Only ever added to."""
+    """Append-only."""
     cleaned_messages: Annotated[list[Message], UntrackedValue]
-    """What the model was sent last, documents included; in this run alone."""
+    """Messages of the last request to the model, including documents; only in this run."""
     context_input: str
-    """What was searched for."""
+    """Query for documents."""
     documents: Annotated[str, UntrackedValue]
-    """In this run alone, and in no checkpoint."""
+    """Only in this run, and in no checkpoint."""
     vs_metadata: Json
-    """What was searched."""
+    """Metadata of the search."""
     final_response: Json
     """The answer."""
 
 
 def build(options: Options) -> "GraphEngine":
-    """The engine."""
+    """Create the engine."""
     del options
     return GraphEngine()
 
@@ -69,7 +69,7 @@ class GraphEngine:
             graph.add_node(name, _step(node), destinations=following)
         graph.add_edge(START, "initialise")
         self.graph: Any = graph.compile(checkpointer=checkpointer)
-        """The graph itself, for whoever wants to draw it or to look into a turn."""
+        """The graph itself, for drawing it or inspecting a turn."""
 
     async def run(self, turn: Turn, state: TurnState) -> TurnState:
         """Run a turn to its end."""
@@ -80,7 +80,7 @@ class GraphEngine:
 
 
 def _step(node: Node) -> Callable[[TurnState, Runtime[Turn]], Awaitable[Command[str]]]:
-    """The step, which says itself what follows: an edge that asks is a thread's work each time."""
+    """Wrap a step that returns its successor: a conditional edge costs a thread each time."""
 
     async def run(state: TurnState, runtime: Runtime[Turn]) -> Command[str]:
         update = await node(runtime.context, state)

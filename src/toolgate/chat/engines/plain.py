@@ -12,17 +12,17 @@ __all__ = ["Options", "PlainEngine", "build"]
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """None."""
+    """No options."""
 
 
 def build(options: Options) -> "PlainEngine":
-    """The engine."""
+    """Create the engine."""
     del options
     return PlainEngine()
 
 
 class PlainEngine:
-    """A loop."""
+    """An engine that is a simple loop."""
 
     async def run(self, turn: Turn, state: TurnState) -> TurnState:
         """Run a turn to its end."""

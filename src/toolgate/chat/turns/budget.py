@@ -1,4 +1,4 @@
-"""The budget of a turn, and what is said when it is exhausted."""
+"""The budget of a turn, and the message when it is exhausted."""
 
 from dataclasses import dataclass, field
 
@@ -9,41 +9,41 @@ __all__ = ["Budget", "BudgetExceededError"]
 
 
 class BudgetExceededError(Exception):
-    """A turn has used up one of its limits. Ends the turn, never leaves it."""
+    """A turn has reached one of its limits. Ends the turn, never leaves it."""
 
     def __init__(self, limit: str, sentence: str) -> None:
         super().__init__(sentence)
         self.limit = limit
-        """Name of the setting in `[chat]`; `lookups` or `repeated_request` where a model repeats
+        """Name of the setting in `[chat]`; `lookups` or `repeated_request` if a model repeats
         itself."""
         self.sentence = sentence
-        """For the user."""
+        """The message for the user."""
 
 
 @dataclass
 class Budget:
-    """What one turn has used so far."""
+    """What a turn has used so far."""
 
     settings: ChatSettings
     """Its limits."""
 
     steps: int = 0
-    """Answers of the model."""
+    """Number of model answers."""
 
     calls: int = 0
-    """Calls of tools."""
+    """Number of tool calls."""
 
     sql_calls: int = 0
-    """Those of them that ask databases."""
+    """Number of tool calls that query databases."""
 
     usage: TokenUsage = field(default=NO_USAGE)
-    """Tokens and money."""
+    """Tokens and cost."""
 
     def step(self) -> None:
-        """Take one more answer of the model.
+        """Count one more model answer.
 
         Raises:
-            SpentError: There are none left, or no tokens or money.
+            BudgetExceededError: The limit of steps, tokens or cost is reached.
         """
         self.check()
         if self.steps >= self.settings.max_steps:
@@ -55,10 +55,10 @@ class Budget:
         self.steps += 1
 
     def check(self) -> None:
-        """See whether tokens and money are left.
+        """Check the limits of tokens and cost.
 
         Raises:
-            SpentError: They are not.
+            BudgetExceededError: One is reached.
         """
         if self.usage.total_tokens >= self.settings.max_tokens:
             raise BudgetExceededError(
@@ -75,7 +75,7 @@ class Budget:
             )
 
     def call(self, *, is_sql: bool) -> str:
-        """Take one more call; gives why it may not run, or nothing."""
+        """Count one more tool call. Returns why it may not run; empty: it may."""
         if self.calls >= self.settings.max_tool_calls:
             return (
                 f"[not run: a turn may make {self.settings.max_tool_calls} calls of tools. Answer "
@@ -91,5 +91,5 @@ class Budget:
         return ""
 
     def spend(self, usage: TokenUsage) -> None:
-        """Note what a request cost."""
+        """Add the usage of a request."""
         self.usage += usage

@@ -1,4 +1,4 @@
-"""Compacts long threads: oldest results first, then a summary. The history keeps everything."""
+"""Compacts long threads: oldest results first, then a summary. The history stays complete."""
 
 import logging
 from collections.abc import Sequence
@@ -16,38 +16,38 @@ __all__ = ["Compaction", "compacted"]
 log = logging.getLogger(__name__)
 
 _MARGIN_TOKENS = 4_000
-"""Left for the system message, tools and the question."""
+"""Tokens reserved for the system message, tools and the question."""
 _DOWN_TO = 0.6
-"""Of the limit: going well below it, so that not every turn begins differently."""
+"""Target share of the limit: well below it, so that not every turn changes the prompt's start."""
 _SUMMARY_WORDS = 400
-"""Words that the model is asked for; chosen: about a page."""
+"""Requested length of a summary in words: about a page (chosen)."""
 _SUMMARY_TOKENS = 1_200
-"""Tokens at most: three for each word, for languages with long words."""
+"""Largest number of tokens: three per word, for languages with long words."""
 _LINE = 300
-"""Characters of a message in the summary that needs no model; chosen: two or three sentences."""
+"""Characters of a message in a summary without a model: two or three sentences (chosen)."""
 _SUMMED_CHARS = 60_000
-"""Characters that the model is given, about 15,000 tokens; chosen: fits a context of 32k with room
-to spare."""
+"""Characters that the model is given: about 15,000 tokens, which fits a context of 32k with room
+to spare (chosen)."""
 _HEAD = "[The earlier conversation, summed up]\n"
 _WITHOUT = "[The earlier conversation is left out. Its questions were:]\n"
 
 
 @dataclass
 class Compaction:
-    """What of a thread is not sent whole any more."""
+    """The part of a thread that is no longer sent in full."""
 
     stub_before: int = 0
-    """Results of tools in messages before this number are one line."""
+    """Tool results in messages before this number are reduced to one line."""
 
     summed_to: int = 0
     """Messages up to this number are in the summary."""
 
     summary: str = ""
-    """What stands in their place."""
+    """The summary that replaces them."""
 
     @classmethod
     def from_state(cls, state: Json) -> "Compaction":
-        """As it was kept."""
+        """Read from the state of a thread."""
         return cls(
             stub_before=int(state.get("stub_before", 0)),
             summed_to=int(state.get("from", 0)),
@@ -55,7 +55,7 @@ class Compaction:
         )
 
     def state(self) -> Json:
-        """As it is kept."""
+        """Return the state to store."""
         state: Json = {}
         if self.stub_before:
             state["stub_before"] = self.stub_before
@@ -64,7 +64,7 @@ class Compaction:
         return state
 
     def applied(self, history: Sequence[Message]) -> tuple[Message, ...]:
-        """The history as it is sent."""
+        """Return the compacted history, as it is sent."""
         left = [message for message in history if _number(message) > self.summed_to]
         stubbed = tuple(
             replace(message, notes={**message.notes, POLICY: "stub"})
@@ -80,12 +80,12 @@ class Compaction:
 
 
 async def compacted(turn: Turn, compaction: Compaction) -> tuple[Message, ...]:
-    """The history of a turn, within what its model takes; what is decided stays decided."""
+    """Compact the history of a turn to the model's context; earlier compactions are kept."""
     models = turn.services.models
     table = models.tables[models.name_of(turn.choices.model or None)]
     limit = int(table.context_tokens * turn.settings.compact_share) - _MARGIN_TOKENS
     limit = max(limit, table.context_tokens // 4)
-    # One message alone must not fill what the model takes: of a text this leaves a quarter of it.
+    # A single message must not fill the context: a text is cut to a quarter of it.
     history = tuple(_shortened(message, limit) for message in turn.history)
     applied = compaction.applied(history)
     if not turn.choices.history or _size(turn, applied) <= limit:
@@ -142,7 +142,7 @@ async def _sum_up(
 
 
 def _shortened(message: Message, most_chars: int) -> Message:
-    """The message, with the middle of a text left out that is longer than that."""
+    """Return the message, without the middle of texts longer than `most_chars`."""
     if isinstance(message.content, str):
         if len(message.content) <= most_chars:
             return message
@@ -162,7 +162,7 @@ def _cut(text: str, most_chars: int) -> str:
 
 
 def _boundary(history: Sequence[Message], keep_turns: int) -> int:
-    """Number of the first message that stays whole."""
+    """Return the number of the first message that is sent in full."""
     turns: dict[object, int] = {}
     for message in history:
         turns.setdefault(message.notes.get("turn"), _number(message))

@@ -1,4 +1,4 @@
-"""What a user is told when a turn fails."""
+"""The message for the user when a turn fails."""
 
 from toolgate.errors import (
     ContextTooLongError,
@@ -12,11 +12,11 @@ from toolgate.models.llm import said_by
 __all__ = ["NO_ANSWER", "friendly"]
 
 NO_ANSWER = "I'm sorry, I was unable to produce a response."
-"""Said where a model answers nothing."""
+"""Answer if a model answers nothing."""
 
 
 def friendly(error: Exception, *, issue_url: str = "") -> str:
-    """One sentence for the user: what went wrong, without a traceback and without secrets."""
+    """Return one sentence for the user about what went wrong, without traceback and secrets."""
     match error:
         case ContextTooLongError():
             context = " with the length of our conversation"

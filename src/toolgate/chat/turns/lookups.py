@@ -1,6 +1,7 @@
-"""Looks documents up in place of the calls that ask for them.
+"""Searches documents in place of the calls that ask for them.
 
-The passages go beside the conversation and live for one turn; a line about them goes into it.
+The passages are not part of the conversation and exist for one turn; a line about them becomes
+part of it.
 """
 
 import logging
@@ -28,7 +29,7 @@ log = logging.getLogger(__name__)
 
 _RETRIEVER = "documents:retriever"
 _MAX_LOOKUPS = 3
-"""Lookups of one turn, so that a question can build on what another one found; chosen."""
+"""Document searches in a turn, so that a question can build on the results of another (chosen)."""
 _REPEATED = "[looked up already in this turn: answer with what was found]"
 _NO_MORE = (
     f"[not looked up: a turn may look documents up {_MAX_LOOKUPS} times; answer with what was "
@@ -42,7 +43,7 @@ _STUCK = (
 
 
 async def look_up_before(turn: Turn, state: TurnState, question: str) -> Update:
-    """Look documents up without being asked, where that is the mode."""
+    """Search documents before the model is asked, if the settings say so."""
     if (
         turn.choices.retrieval == "auto"
         or DOCUMENTS not in turn.choices.tools_enabled
@@ -66,7 +67,7 @@ async def look_up_before(turn: Turn, state: TurnState, question: str) -> Update:
 
 
 async def _classified(turn: Turn, question: str) -> str:
-    """`vecsearch`, `nl2sql`, `both` or `none`: by words where they decide, else by a model."""
+    """Return `vecsearch`, `nl2sql`, `both` or `none`: by words if they suffice, else by a model."""
     decided, signals = signals_of(question)
     if decided:
         return decided
@@ -86,7 +87,7 @@ async def _classified(turn: Turn, question: str) -> str:
 
 
 async def retrieve(turn: Turn, state: TurnState) -> Update:
-    """Look documents up in place of the calls that ask for them."""
+    """Search documents in place of the calls that ask for them."""
     messages = state.get("messages", [])
     calls = tuple(
         call
@@ -97,13 +98,13 @@ async def retrieve(turn: Turn, state: TurnState) -> Update:
 
 
 async def _retrieved(turn: Turn, messages: Sequence[Message], calls: Sequence[ToolCall]) -> Update:
-    """Answer internal calls: the documents go beside the conversation, a line goes into it.
+    """Answer internal calls: only a line about the documents joins the conversation.
 
-    The first lookup of a turn takes the question of the user, made to stand alone; later ones take
-    the model's own.
+    The first search of a turn uses the user's question, rewritten to stand alone; later ones use
+    the model's own questions.
 
     Raises:
-        BudgetExceededError: The model asks for nothing else than what it has asked for already.
+        BudgetExceededError: The model only repeats calls that it has made before.
     """
     update: Update = {"messages": []}
     results: list[Message] = []
@@ -134,7 +135,7 @@ def _folded(question: str) -> str:
 
 
 def _refusal(turn: Turn, question: str) -> str:
-    """Why documents are not looked up for a question; empty: they are."""
+    """Return why documents are not searched for a question; empty: they are."""
     if _folded(question) in turn.lookups:
         return _REPEATED
     return _NO_MORE if turn.n_lookups >= _MAX_LOOKUPS else ""
@@ -192,7 +193,7 @@ async def _look_up(turn: Turn, messages: Sequence[Message], question: str) -> Re
 
 
 def _found(turn: Turn, call: ToolCall, retrieval: Retrieval) -> tuple[Message, Update]:
-    """The line that answers a call, and what the turn knows now."""
+    """Return the line that answers a call, and the update of the turn."""
     artifact_id = new_id()
     turn.artifacts.append(
         StoredArtifact(artifact_id=artifact_id, turn_id=turn.turn_id, body=retrieval.artifact())
@@ -213,7 +214,7 @@ def _found(turn: Turn, call: ToolCall, retrieval: Retrieval) -> tuple[Message, U
     turn.emit({"injected": {"documents": len(retrieval.documents), "chars": len(documents)}})
     policy: Json = {"artifact": artifact_id}
     if retrieval.for_user:
-        # The user has to hear of it: the model gets it as the result, and it stays.
+        # The user must be told: the model gets it as the result, which stays in the history.
         text = turn.notes["must_say"] = retrieval.for_user
     elif documents:
         text = f"Relevant documents found for: {retrieval.query!r} ({len(new)} passages)"
@@ -222,7 +223,7 @@ def _found(turn: Turn, call: ToolCall, retrieval: Retrieval) -> tuple[Message, U
         text = _REPEATED
         policy |= {"policy": "stub"}
     elif turn.n_lookups == 1:
-        # Without the pair the request is what it was before the call, and would be answered with
+        # Without call and result, the request would be the same as before, and the model would make
         # the same call again.
         text = _NOTHING.format(query=retrieval.query)
         policy |= {"policy": "drop_pair"}
@@ -241,7 +242,7 @@ def _found(turn: Turn, call: ToolCall, retrieval: Retrieval) -> tuple[Message, U
 
 
 def _summed(before: Json, metadata: Json) -> Json:
-    """What all lookups of a turn say to clients."""
+    """Merge the metadata of all searches of a turn."""
     if not before:
         return metadata
     tables = {
@@ -258,7 +259,7 @@ def _internal(turn: Turn, call: ToolCall, text: str, **notes: Any) -> Message:
 
 
 def _prior_messages(turn: Turn, messages: Sequence[Message]) -> tuple[ConversationMessage, ...]:
-    """The conversation as rephrasing sees it: what people and models said."""
+    """Return the conversation for rephrasing: what users and models said."""
     messages_before: list[ConversationMessage] = []
     for message in (*turn.history, *messages):
         if message.role == "user":

@@ -1,6 +1,7 @@
 """Builds the messages for a model from the transcript. Pure functions.
 
-Every request goes through `repair`, which makes any list of messages one that services accept.
+Every request goes through `repair`, which turns any list of messages into one that services
+accept.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,23 +24,23 @@ __all__ = [
 ]
 
 INTERRUPTED = "[interrupted: this call has no result]"
-"""What a call without a result is answered with."""
+"""Result of a call that has none."""
 
 POLICY = "policy"
-"""Member of `Message.notes` that has the `Policy` of a result."""
+"""Member of `Message.notes` for the `Policy` of a result."""
 
 _ABOUT = 160
-"""Characters of a message that say what it was about; chosen: one or two lines."""
+"""Characters of a message in its one-line summary: one or two lines (chosen)."""
 
 
 def repair(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """The same conversation in a form that every service accepts.
+    """Return the same conversation in a form that every service accepts.
 
-    One system message at most, first. Behind each assistant message with calls stands exactly one
-    result for each of them, in their order; a call without one is answered as interrupted, a result
-    without a call is left out. Answers are matched within their own step, since services use ids
-    again; those that came late are matched by the turn of their call. What is right already stays
-    as it is, so repairing twice changes nothing.
+    At most one system message, which is first. Each assistant message with calls is followed by
+    exactly one result for each of them, in their order; calls without a result are answered as
+    interrupted, results without a call are left out. Results are matched within their own step,
+    since services reuse ids; late results are matched by the turn of their call. Valid parts
+    stay unchanged, so repairing twice changes nothing.
     """
     late = {
         (message.notes.get("turn"), message.call_id): message
@@ -63,8 +64,8 @@ def repair(messages: Sequence[Message]) -> tuple[Message, ...]:
         if not message.calls:
             continue
         results: dict[str, Message] = {}
-        # Results of a step come before anybody else speaks of it; those behind a message of the
-        # user that came in between belong here too, those behind further calls do not.
+        # Results usually follow their step directly; those after a user message in
+        # between belong here, too, those after further calls do not.
         cursor = at
         while cursor < len(rest) and not (rest[cursor].role == "assistant" and rest[cursor].calls):
             if rest[cursor].role == "tool" and rest[cursor].notes.get(LATE) is not True:
@@ -79,7 +80,7 @@ def repair(messages: Sequence[Message]) -> tuple[Message, ...]:
 
 
 def _with_own_ids(message: Message) -> Message:
-    """The message without calls that say an id again."""
+    """Return the message without calls that repeat an id."""
     ids = [call.call_id for call in message.calls]
     if len(set(ids)) == len(ids):
         return message
@@ -93,7 +94,7 @@ def _interrupted(call: ToolCall) -> Message:
 
 
 def unanswered(messages: Sequence[Message]) -> tuple[ToolCall, ...]:
-    """Calls of the last assistant message that has some, which nothing after it answers."""
+    """Return calls without a result, of the last assistant message that has calls."""
     for at in range(len(messages) - 1, -1, -1):
         if messages[at].role == "assistant":
             answered = {message.call_id for message in messages[at + 1 :] if message.role == "tool"}
@@ -102,9 +103,9 @@ def unanswered(messages: Sequence[Message]) -> tuple[ToolCall, ...]:
 
 
 def without_internal(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Without results that are marked as internal; all others stay. Their calls stay too.
+    """Return the messages without results that are marked as internal; their calls stay.
 
-    By mark and never by name. What is sent to a model needs whole pairs: see `clean_messages`.
+    Decided by the mark, never by name. Models need complete pairs: see `clean_messages`.
     """
     return tuple(
         message
@@ -119,14 +120,13 @@ def clean_messages(
     this_turn: str = "",
     policy_of: Callable[[str], Policy] | None = None,
 ) -> tuple[Message, ...]:
-    """What later requests have of results, by their policies; pairs stay pairs.
+    """Return messages with the results reduced by their policies; pairs stay complete.
 
     Args:
         messages: Oldest first.
-        this_turn: The turn that runs: its results stay whole, unless they were found to be of no
-            use.
-        policy_of: The policy of a tool by the key in the notes of its result; None: as the result
-            says.
+        this_turn: The running turn, whose results stay complete, unless they were found useless.
+        policy_of: Returns the policy of a tool by the key in its result's notes; None: use the
+            result's own policy.
     """
     dropped: set[int] = set()
     cleaned: list[Message] = []
@@ -153,7 +153,7 @@ def clean_messages(
 
 
 def _results_of(messages: Sequence[Message]) -> dict[int, tuple[int, ToolCall]]:
-    """Place of each result, with the place of the message that has its call, and the call."""
+    """Return the call of each result with the index of its message, by index of the result."""
     results: dict[int, tuple[int, ToolCall]] = {}
     at, calls = -1, cast("Mapping[str, ToolCall]", {})
     for position, message in enumerate(messages):
@@ -176,7 +176,7 @@ def _policy(message: Message, this_turn: str, policy_of: Callable[[str], Policy]
 
 
 def stub_of(message: Message) -> str:
-    """One line in place of a result: what was asked, what came of it, where it can be had again."""
+    """Return one line in place of a result: the call, its outcome, how to get the result again."""
     notes = message.notes
     if isinstance(stub := notes.get("stub"), str):
         return stub
@@ -187,5 +187,5 @@ def stub_of(message: Message) -> str:
 
 
 def last_question(messages: Sequence[Message]) -> str:
-    """Text of the last message of the user; empty without one."""
+    """Return the text of the last user message; empty if there is none."""
     return next((message.text for message in reversed(messages) if message.role == "user"), "")

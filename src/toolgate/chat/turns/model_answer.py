@@ -25,10 +25,10 @@ from toolgate.types import Json, json_array, json_object
 __all__ = ["BETWEEN", "answer"]
 
 BETWEEN = "\n\n"
-"""Stands between the texts of two answers in one turn."""
+"""Separator between the texts of two answers in one turn."""
 
 _HELD_CHARS = 400
-"""Of a text that may be a call in disguise, before it is decided that it is none."""
+"""Characters of a possible call written as text that are held back before it counts as text."""
 
 _BEGINS_LIKE_CALL = re.compile(r"\s*(?:```(?:json)?\s*)?[\[{]")
 _NAME = re.compile(r'"(?:name|function|tool)"\s*:\s*(?:\{\s*"name"\s*:\s*)?"([^"]{1,128})"')
@@ -40,7 +40,7 @@ NOT_SUPPORTED = (
 
 
 async def answer(turn: Turn, messages: tuple[Message, ...]) -> Message:
-    """The next answer of the model, told piece by piece.
+    """Return the next answer of the model, after streaming it.
 
     Raises:
         ModelError: There is none.
@@ -52,7 +52,7 @@ async def answer(turn: Turn, messages: tuple[Message, ...]) -> Message:
         messages=messages, tools=definitions, parameters=_parameters(turn, definitions)
     )
     if request == turn.last_request:
-        # Every answer adds something to the next request, or withholds a tool.
+        # Every answer adds something to the next request, or removes a tool from it.
         raise BudgetExceededError(
             "repeated_request",
             "I had to stop here: the model asks again for what was of no use before.",
@@ -77,7 +77,7 @@ async def answer(turn: Turn, messages: tuple[Message, ...]) -> Message:
                             pass
         passing.end()
     finally:
-        # What was spent counts, however it ended.
+        # Usage counts, however the request ended.
         if asking.asked:
             turn.spent("answer", asking.model, asking.usage)
         turn.model = asking.model
@@ -91,9 +91,9 @@ async def answer(turn: Turn, messages: tuple[Message, ...]) -> Message:
 
 
 def _parameters(turn: Turn, definitions: Iterable[Json]) -> dict[str, object]:
-    """What the client wants passed on; what forces a call counts for the first answer alone."""
+    """Return the client's parameters; what forces a call applies only to the first answer."""
     parameters = dict(turn.request.parameters)
-    # A tuple: clients name a tool by an object, which no set can look up.
+    # A tuple: clients name a tool by an object, which is not hashable.
     if turn.budget.steps > 1 and parameters.get("tool_choice") not in (None, "auto", "none"):
         parameters["tool_choice"] = "auto"
     if not any(True for _ in definitions):
@@ -103,7 +103,7 @@ def _parameters(turn: Turn, definitions: Iterable[Json]) -> dict[str, object]:
 
 
 class _AnswerStream:
-    """Passes pieces on to who listens; holds a text back that may be a call in disguise."""
+    """Passes pieces on to listeners; holds back text that may be a call."""
 
     def __init__(self, turn: Turn, asking: RequestAttempt) -> None:
         self._turn = turn
@@ -113,10 +113,10 @@ class _AnswerStream:
         self._has_text = False
         self._theirs: dict[int, int] = {}
         self.replaced: str | None = None
-        """What stands in place of the text; None: the text."""
+        """Replacement for the text; None: the text stays."""
 
     def text(self, text: str) -> None:
-        """Pass a piece on, or hold it."""
+        """Pass a piece on, or hold it back."""
         if self._is_decided:
             self._tell(text)
             return
@@ -133,14 +133,14 @@ class _AnswerStream:
             self._release()
 
     def call(self, delta: CallStart | CallArguments) -> None:
-        """Tell of a call, if the client runs its tool."""
+        """Report a call, if the client runs its tool."""
         if isinstance(delta, CallStart):
             offer = self._turn.offer(delta.name)
             if offer is not None and offer.source == "client":
                 self._theirs[delta.index] = len(self._turn.client_calls) + len(self._theirs)
 
     def end(self) -> None:
-        """Decide about what is still held."""
+        """Decide about text that is still held back."""
         if not self._pending:
             return
         named = _NAME.search(self._pending)
@@ -172,12 +172,12 @@ class _AnswerStream:
 
 
 def _is_call(text: str, name: str) -> bool:
-    """Whether a text is nothing but a call: JSON that names a tool."""
+    """Whether a text is only a call: JSON that names a tool."""
     stripped = text.strip().removeprefix("```json").removeprefix("```").removesuffix("```").strip()
     try:
         value: object = json_text.loads(stripped)
     except ValueError:
-        # Several calls one after another, or one that was cut off.
+        # Several consecutive calls, or a truncated one.
         return stripped.startswith("{") and f'"{name}"' in stripped[:_HELD_CHARS]
     several = json_array(value)
     body = json_object(several[0] if several else value)
@@ -189,7 +189,7 @@ def _is_call(text: str, name: str) -> bool:
 
 
 def _with_ids(message: Message) -> Message:
-    """The message with an id of its own for every call: some services give none, or one twice."""
+    """Give every call a unique id: some services send none, or the same one twice."""
     seen: set[str] = set()
     calls: list[ToolCall] = []
     for call in message.calls:

@@ -21,64 +21,64 @@ __all__ = ["ENOUGH", "META", "Offer", "Offers", "family_of", "find_tools", "offe
 log = logging.getLogger(__name__)
 
 ENOUGH = 0.9
-"""Summed relevance from which on no further tool is offered."""
+"""Total relevance from which no further tool is offered."""
 
 META = ("tool_discovery", "tool_execute")
-"""Meta-tools that a model gets, to find what it was not offered."""
+"""Meta-tools with which a model finds tools that it was not offered."""
 
 _FOUND_AT_MOST = 8
-"""Tools for a part of a question; chosen."""
+"""Most tools for a part of a question (chosen)."""
 _WEAK_AT_MOST = 2
-"""Tools of a part of a question that nothing fits well, beside parts that something fits."""
+"""Most tools for a part of a question without good matches, if other parts have some."""
 
 _FAMILIES: Mapping[str, str] = {"documents": DOCUMENTS, "sql": SQL, "sqlcl": SQL}
-"""Kinds of the tools of the packs that ship, by the server they are on."""
+"""Kinds of the tools in bundled packs, by server name."""
 
 KIND_MARK = "toolgate/kind"
-"""Member of a tool's `_meta` that says of which kind it is, `Vector Search` or `NL2SQL`."""
+"""Member of a tool's `_meta` for its kind, `Vector Search` or `NL2SQL`."""
 
 INTERNAL_MARK = "toolgate/internal"
-"""Member of a tool's `_meta`: true where it is never offered to a model."""
+"""Member of a tool's `_meta`: true if it is never offered to a model."""
 
 RETRIEVES_MARK = "toolgate/retrieves"
-"""Member of a tool's `_meta`: true where a turn looks documents up itself in place of a call."""
+"""Member of a tool's `_meta`: true if a turn searches documents itself in place of a call."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Offer:
-    """One tool that a model may call."""
+    """A tool that a model may call."""
 
     name: str
-    """As the model sees it."""
+    """Its name for the model."""
 
     definition: Json
-    """In OpenAI's form."""
+    """Its definition in OpenAI's format."""
 
     key: str = ""
-    """`server:tool`; empty for meta-tools and those of the client."""
+    """`server:tool`; empty for meta-tools and the client's tools."""
 
     source: Literal["server", "meta", "client"] = "server"
     """Who runs it."""
 
     family: str = ""
-    """`Vector Search`, `NL2SQL`, or nothing."""
+    """`Vector Search`, `NL2SQL`, or empty."""
 
     retrieves: bool = False
-    """Whether the turn looks documents up itself in place of a call."""
+    """Whether the turn searches documents itself in place of a call."""
 
     destructive: bool = False
-    """Whether it may destroy; those run one after another."""
+    """Whether it may destroy data; such calls run one after another."""
 
     injected: tuple[str, ...] = ()
-    """Parameters that are not shown, and set here."""
+    """Hidden parameters that the gateway sets."""
 
     required: tuple[str, ...] = ()
-    """Parameters that a call must have, those that are set here left out."""
+    """Required parameters of a call, without those that the gateway sets."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Offers:
-    """All that a model is offered, by name, in the order in which it is told."""
+    """All tools that a model is offered, by name, in the order of the request."""
 
     by_name: Mapping[str, Offer]
     """Offers by name."""
@@ -87,10 +87,10 @@ class Offers:
     """Why tools could not be searched; empty: they were."""
 
     fits: bool = True
-    """Whether the search thought that anything fits."""
+    """Whether the search found a tool that fits."""
 
     def definitions(self, *, without_retrieval: bool = False) -> tuple[Json, ...]:
-        """What goes into a request."""
+        """Return the definitions for a request."""
         return tuple(
             offer.definition
             for offer in self.by_name.values()
@@ -98,19 +98,19 @@ class Offers:
         )
 
     def families(self) -> set[str]:
-        """The kinds that are among them."""
+        """Return the kinds of the offered tools."""
         return {offer.family for offer in self.by_name.values() if offer.family}
 
 
 def family_of(entry: CatalogEntry) -> str:
-    """`Vector Search`, `NL2SQL`, or nothing, by mark, else by server."""
+    """Return `Vector Search`, `NL2SQL`, or empty, by mark, else by server."""
     if b'"toolgate/kind"' in entry.raw:
         return str(_meta(entry.definition).get(KIND_MARK, ""))
     return _FAMILIES.get(entry.server.partition("-")[0], "")  # sqlcl-NAME is one for a database
 
 
 def offer_of(entry: CatalogEntry, hidden: Collection[str]) -> Offer | None:
-    """The offer of a tool; None where it is never offered.
+    """Return the offer of a tool; None if it is never offered.
 
     Args:
         entry: The tool.
@@ -158,24 +158,24 @@ async def find_tools(
     with_meta: bool,
     raised: Sequence[str] = (),
 ) -> tuple[Offers, list[str]]:
-    """What a turn offers, and the keys that its thread has offered by now.
+    """Return the offers of a turn, and the keys that its thread has offered so far.
 
-    The order is that of the thread: what was offered earlier stays in front, so that what services
-    have in their cache holds. The meta-tools come before all that grows, then kinds of tools that
-    are enabled, pinned ones next, then what was found for each part of the question.
+    The order is stable in a thread: earlier offers stay in front, so that the services' prompt
+    caches stay valid. First come the meta-tools, then tools of enabled kinds, then pinned ones,
+    then those found for each part of the question.
 
     Args:
         gateway: Searches and knows the tools.
-        caller: Sees what it may.
-        query: What is asked for; empty: nothing is searched.
-        families: Kinds that are enabled; empty: only the client's own tools are offered.
+        caller: The caller, whose permissions apply.
+        query: The search query; empty: no search.
+        families: Enabled kinds; empty: only the client's own tools are offered.
         before: Keys that the thread offered in earlier turns.
-        client_tools: The client's own, which win where names are the same.
+        client_tools: The client's own tools, which take precedence if names are the same.
         hidden: Parameters that are never shown.
-        max_tools: Most tools of the search.
-        thread_tools: Most tools of a thread, pinned ones apart.
-        with_meta: Whether the meta-tools belong to it.
-        raised: Keys of tools of the intent that was found; they count as found.
+        max_tools: Most tools from the search.
+        thread_tools: Most tools of a thread, not counting pinned ones.
+        with_meta: Whether to offer the meta-tools.
+        raised: Keys of tools of the detected intent; they count as found.
     """
     theirs = {offer.name: offer for offer in map(_client_offer, client_tools)}
     if not families:
@@ -193,7 +193,7 @@ async def find_tools(
             ),
         )
     except ToolgateError as error:
-        # Without the search a turn still has what is always there, and can look for more itself.
+        # Without the search, a turn still has the permanent tools, and can search itself.
         fallback = error.code
         log.warning("turn without search", extra={"reason": error.code})
         chosen: list[str] = list(raised)
@@ -201,7 +201,7 @@ async def find_tools(
         best = _best_of_parts(discovery.results, queries)
         chosen, fits = [*raised, *best], bool(best)
     meta = (*META, PROGRAM_TOOL) if gateway.programs.is_offered() else META
-    # A program takes the place of a tool: what is offered costs tokens in every request.
+    # A program takes the place of a tool: each offer costs tokens in every request.
     room = max_tools - (len(meta) - len(META))
     for key in dict.fromkeys(chosen):
         if key in keys or key in pinned:
@@ -228,7 +228,7 @@ async def find_tools(
 
 
 def _of_families(gateway: Gateway, caller: Caller) -> list[CatalogEntry]:
-    """The tools of the packs `documents` and `sql`, which are always there."""
+    """Return the tools of the packs `documents` and `sql`, which are always offered."""
     entries: list[CatalogEntry] = []
     for server in _FAMILIES:
         entries += gateway.visible.tools_of(caller, server)
@@ -241,10 +241,10 @@ def _of_families(gateway: Gateway, caller: Caller) -> list[CatalogEntry]:
 
 
 def _best_of_parts(results: Iterable[DiscoveryResult], queries: Sequence[str]) -> list[str]:
-    """What fits the parts of a question, the best of each part first; empty: nothing fits.
+    """Return the best tools for the parts of a question, sorted by rank; empty: none fits.
 
-    Where a part fits, those beside it get their best tools even if these are weak: a part is often
-    too short to say for sure what it needs, and the model sees which of them help.
+    If one part has a good match, the others get their best tools even if these are weak: a part
+    is often too short to say for sure what it needs, and the model sees which of them help.
     """
     results = list(results)
     of_parts = [
@@ -257,13 +257,13 @@ def _best_of_parts(results: Iterable[DiscoveryResult], queries: Sequence[str]) -
             keys or [hit.tool_key for hit in hits[:_WEAK_AT_MOST]]
             for keys, hits in zip(fitting, of_parts, strict=True)
         ]
-    # Parts say more exactly what is needed than the whole does.
+    # Parts are more precise than the whole question.
     ranks = zip_longest(*fitting[1:], *fitting[:1])
     return list(dict.fromkeys(key for rank in ranks for key in rank if key is not None))
 
 
 def _fitting(results: Sequence[DiscoveryResult]) -> list[str]:
-    """Best first until they are likely to hold what is needed."""
+    """Return the best results until they probably include the needed tool."""
     keys: list[str] = []
     summed = 0.0
     for hit in results:

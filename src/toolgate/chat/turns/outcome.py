@@ -1,4 +1,4 @@
-"""How a turn ends: outcome, audit record, and the text when it is cut short."""
+"""The end of a turn: outcome, audit record, and the text if it is cut short."""
 
 import logging
 from dataclasses import replace
@@ -24,11 +24,11 @@ __all__ = [
 log = logging.getLogger(__name__)
 
 _MAX_AUDITED_TOOLS = 50
-"""Tools that the record of a turn names; chosen, keeps a record under 4 kB."""
+"""Most tools named in the record of a turn: keeps it below 4 kB (chosen)."""
 
 
 def audit_detail(turn: Turn) -> Json:
-    """What is recorded of a turn: no texts, no arguments."""
+    """Return the audit detail of a turn, without texts and arguments."""
     usage = turn.budget.usage
     return {
         "turn": turn.turn_id,
@@ -45,7 +45,7 @@ def audit_detail(turn: Turn) -> Json:
 
 
 def outcome_of(turn: Turn, status: TurnStatus) -> Outcome:
-    """The outcome of a turn whose steps have ended."""
+    """Return the outcome of a turn whose steps have ended."""
     usage: TokenUsage = turn.budget.usage
     finish = turn.finish if turn.finish in {"stop", "length", "content_filter"} else "stop"
     if status == "client_calls":
@@ -98,7 +98,7 @@ def outcome_of(turn: Turn, status: TurnStatus) -> Outcome:
 
 
 def say(turn: Turn, text: str, *, is_stored: bool = True) -> None:
-    """Say something in the model's place; with `is_stored` false only current listeners get it."""
+    """Add an answer of our own; with `is_stored` false only current listeners get it."""
     if turn.texts:
         turn.emit({"stream": BETWEEN})
     turn.texts.append(text)
@@ -113,7 +113,7 @@ def say(turn: Turn, text: str, *, is_stored: bool = True) -> None:
 
 
 def end_by_budget(turn: Turn, limit: str, sentence: str) -> None:
-    """Answer what is open, and say why it ends here."""
+    """Answer open calls, and tell the user why the turn ends here."""
     log.info("turn out of budget", extra={"turn": turn.turn_id, "limit": limit})
     turn.emit({"budget": {"limit": limit}})
     turn.transcript = with_partial_answer(turn, "out_of_budget")
@@ -125,7 +125,7 @@ def end_by_budget(turn: Turn, limit: str, sentence: str) -> None:
 
 
 def with_partial_answer(turn: Turn, why: str) -> list[Message]:
-    """What was said, with what had come of an answer that was cut off; calls in it never ran."""
+    """Return the messages, with the partial answer if one was cut off; its calls never ran."""
     partial = turn.partial()
     if partial is None or not partial.text:
         return list(turn.transcript)
@@ -133,7 +133,7 @@ def with_partial_answer(turn: Turn, why: str) -> list[Message]:
 
 
 def approval_request(turn: Turn) -> str:
-    """The text that asks for the approvals that a turn waits for."""
+    """Return the text that asks for the approvals that a turn waits for."""
     lines = [
         f"- {call['tool']} (approval {call['approval_id']}, until {call['expires_at']})"
         for call in turn.waiting

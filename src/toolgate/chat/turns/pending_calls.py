@@ -1,4 +1,4 @@
-"""Calls of earlier turns that wait for a person's approval."""
+"""Calls of earlier turns that wait for approval."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,35 +9,35 @@ from toolgate.types import Json, json_array, json_object
 __all__ = ["LATE", "PendingCall", "pending_calls", "placeholders"]
 
 LATE = "late"
-"""Member of `Message.notes`: true for a result that came after its turn had ended. It belongs
-behind its call, wherever it was written."""
+"""Member of `Message.notes`: true for a result that came after the end of its turn. It belongs
+after its call, wherever it was written."""
 
 _WAITS = "[waits for a person's approval]"
 
 
 @dataclass(frozen=True, kw_only=True)
 class PendingCall:
-    """A call that waits."""
+    """A call that waits for approval."""
 
     call: ToolCall
-    """As the model made it."""
+    """The call as the model made it."""
 
     turn_id: str
-    """The turn that it is of."""
+    """Its turn."""
 
     number: int
     """Number of its message in the thread."""
 
     entry: Json
-    """What is kept of it: `call_id`, `turn_id`, `tool`, `approval_id` and others."""
+    """Its stored state: `call_id`, `turn_id`, `tool`, `approval_id` and others."""
 
     @property
     def approval_id(self) -> str:
-        """What a person decides."""
+        """Id of the approval."""
         return str(self.entry.get("approval_id", ""))
 
     def answered(self, result: Message) -> Message:
-        """The result as one of the turn of the call."""
+        """Return the result as a message of the call's turn."""
         return Message(
             role="tool",
             content=result.content,
@@ -48,10 +48,9 @@ class PendingCall:
 
 
 def pending_calls(state: Mapping[str, object], messages: Sequence[Message]) -> list[PendingCall]:
-    """The calls that wait, by the state of a thread; those that no message has are left out.
+    """Return the waiting calls in the state of a thread, without those in no message.
 
-    A call that has its result is left out too: a process may have ended before the state was
-    written.
+    Calls with a result are left out, too: a process may have ended before it wrote the state.
     """
     pending = json_object(state.get("pending"))
     answered = {
@@ -76,5 +75,5 @@ def pending_calls(state: Mapping[str, object], messages: Sequence[Message]) -> l
 
 
 def placeholders(calls: Sequence[PendingCall]) -> list[Message]:
-    """Results that say that calls wait, so that a model does not take them for failed."""
+    """Return results that say that calls wait, so that a model does not think they failed."""
     return [call.answered(Message(role="tool", content=_WAITS)) for call in calls]

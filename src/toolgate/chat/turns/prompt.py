@@ -12,7 +12,7 @@ __all__ = ["prompt_of", "system_prompt"]
 
 
 async def prompt_of(turn: Turn, state: TurnState) -> tuple[Message, ...]:
-    """The messages for the next answer: one system message, the history, this turn."""
+    """Return the messages for the next answer: one system message, the history, this turn."""
     system = await system_prompt(turn)
     is_tail = turn.choices.inject == "tail"
     if not is_tail and (documents := state.get("documents", "")):
@@ -28,13 +28,13 @@ async def prompt_of(turn: Turn, state: TurnState) -> tuple[Message, ...]:
 
 
 async def system_prompt(turn: Turn) -> str:
-    """The system message: by the tools there are, and behind it what the client says itself."""
+    """Return the system message: by the offered tools, followed by the client's own."""
     families = turn.offers.families()
     has_other_tools = any(
         offer.source == "server" and not offer.family for offer in turn.offers.by_name.values()
     )
     if not turn.offers.by_name:
-        # A client that says itself what the model is needs no words of ours.
+        # A client that defines the role of the model itself needs no text of ours.
         if turn.system:
             return turn.system
         name = "basic-default"
@@ -51,13 +51,13 @@ async def system_prompt(turn: Turn) -> str:
 def _this_turn(
     turn: Turn, messages: Sequence[Message], quotations: Mapping[str, str]
 ) -> list[Message]:
-    """What this turn said, with what lives only in it: rules, context, documents by call."""
+    """Return the messages of this turn, with temporary rules, context and documents by call."""
     messages_of_turn: list[Message] = []
     for message in messages:
         if message.role == "user" and (turn.context or turn.rules):
             messages_of_turn.append(_with_extras(turn, message))
         elif message.notes.get("internal_vs") is True and message.call_id in quotations:
-            # Behind the line that stays, so that a cache holds as far as possible.
+            # After the line that stays, so that prompt caches stay valid as far as possible.
             text = f"{message.text}\n\n{quotations[message.call_id]}"
             messages_of_turn.append(replace(message, content=text))
         else:
@@ -66,7 +66,7 @@ def _this_turn(
 
 
 def _with_extras(turn: Turn, message: Message) -> Message:
-    """The question with the result of a tool before it and the rules for it behind it."""
+    """Return the question, with a tool result before it and rules after it."""
     before = f"Context: {turn.context}\n\nQuestion: " if turn.context else ""
     behind = f"\n\n{turn.rules}" if turn.rules else ""
     if isinstance(message.content, str):

@@ -1,4 +1,4 @@
-"""The question of a turn, as tool search and routing need it."""
+"""The question of a turn, for tool search and routing."""
 
 import re
 import tomllib
@@ -11,10 +11,10 @@ from toolgate.models.llm import Message
 __all__ = ["query_of", "signals_of"]
 
 _LONG = 500
-"""Characters from which on a message is cut to its request."""
+"""Characters from which a message is reduced to its request."""
 
 _SHORT_WORDS = 4
-"""Words; chosen: up to here a question rarely stands on its own ("and in France?")."""
+"""Words up to which a question rarely stands on its own ("and in France?"; chosen)."""
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _REFERS = re.compile(
     r"\b(it|its|that|this|those|these|them|they|their|he|she|his|her|there|the (?:first|second|"
@@ -30,10 +30,10 @@ _ASKS = re.compile(
 
 
 def query_of(question: str, history: Sequence[Message]) -> str:
-    """What tools are searched by: the message, cut to its request, made whole where it refers back.
+    """Return the query for tool search: the request of the message, completed if it refers back.
 
-    A message refers back when it says so by words such as "it" or is very short; the question
-    before it then stands in front.
+    A message refers back if it has words such as "it" or is very short; then the previous
+    question is put in front.
     """
     cut = _request_in(question)
     before = next((message.text for message in reversed(history) if message.role == "user"), "")
@@ -45,13 +45,13 @@ def query_of(question: str, history: Sequence[Message]) -> str:
 
 
 def _request_in(text: str) -> str:
-    """Of a long message what is asked: pasted code and quotations are left out."""
+    """Return the request in a long message, without pasted code and quotations."""
     if len(text) <= _LONG:
         return text.strip()
     plain = _CODE.sub(" ", text)
     blocks = [block.strip() for block in re.split(r"\n\s*\n", plain) if block.strip()]
     asking = [block for block in blocks if _ASKS.search(block) and not block.startswith(">")]
-    # People ask before what they paste, or behind it.
+    # People ask before or after what they paste.
     chosen = [block for block in blocks if block in {*asking[:1], *asking[-1:]}] or blocks[:1]
     sentences = " ".join(chosen)
     return sentences[:_LONG].strip() if sentences else text[:_LONG].strip()
@@ -64,10 +64,10 @@ def _signals() -> Mapping[str, Mapping[str, Sequence[str]]]:
 
 
 def signals_of(question: str) -> tuple[str, list[str]]:
-    """What the words of a question speak for: `vecsearch`, `nl2sql`, `both`, or nothing certain.
+    """Classify a question by its words: `vecsearch`, `nl2sql`, `both`, or empty if uncertain.
 
-    Gives the signals that were found too. A source that is named decides; words decide if they all
-    speak for the same.
+    Also returns the signals found. A named source decides; otherwise words decide if they all
+    point to the same.
     """
     low = " ".join(question.lower().split())
     words_by_signal: dict[str, list[str]] = {}

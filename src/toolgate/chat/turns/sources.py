@@ -1,4 +1,4 @@
-"""Where an answer comes from: the passages that the model was given, and its citations of them."""
+"""The sources of an answer: the passages that the model was given, and its citations of them."""
 
 import re
 from collections.abc import Collection
@@ -12,28 +12,28 @@ __all__ = ["Citation", "citations", "sources_of", "unknown_citations"]
 
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 _CITED = re.compile(r"\[(\d{1,3}(?:\s*,\s*\d{1,3})*)\](?!\()")
-"""`[1]` or `[1, 2]`, but no link in Markdown."""
+"""`[1]` or `[1, 2]`, but not a link in Markdown."""
 
 
 class Citation(NamedTuple):
-    """A place in an answer that cites a source."""
+    """A citation in an answer."""
 
     start: int
-    """Where it begins, in characters."""
+    """Its start, in characters."""
 
     end: int
-    """Where it ends."""
+    """Its end."""
 
     number: int
-    """Number of the source, as the answer says it."""
+    """Number of the source."""
 
 
 def sources_of(turn: Turn) -> list[Json]:
-    """The passages that the model was given, in the order of the numbers by which it cites them.
+    """Return the passages that the model was given, in the order of their citation numbers.
 
     Each has `number`, `document`, `title`, `heading`, `page`, `collection`, `document_id`,
-    `passage_id`, `score` (similarity within its collection, None where the search gave none) and
-    `link` (None where the document came from no address).
+    `passage_id`, `score` (similarity within its collection, None if the search returned none)
+    and `link` (None if the document has no URL).
     """
     return [
         _source(number, passage) for number, passage in enumerate(turn.passages.values(), start=1)
@@ -41,7 +41,7 @@ def sources_of(turn: Turn) -> list[Json]:
 
 
 def citations(text: str) -> list[Citation]:
-    """What a text cites, in order; code is left out."""
+    """Return the citations in a text, in order, ignoring code."""
     plain = _CODE.sub(lambda match: " " * len(match[0]), text)
     return [
         Citation(match.start(), match.end(), int(number))
@@ -51,7 +51,7 @@ def citations(text: str) -> list[Citation]:
 
 
 def unknown_citations(text: str, sources: Collection[Json]) -> list[int]:
-    """Numbers that a text cites and no source has; empty for a text without any source."""
+    """Return cited numbers without a source; empty if the text has no sources at all."""
     if not sources:
         return []
     cited = {citation.number for citation in citations(text)}

@@ -1,6 +1,6 @@
 """The steps of a turn, as plain functions: `initialise`, `complete`, `retrieve`, `tools`, `route`.
 
-Each takes the turn and the state and gives what changes; none knows what runs it.
+Each takes the turn and the state and returns changes; none depends on an engine.
 """
 
 import logging
@@ -42,15 +42,15 @@ __all__ = ["NODES", "Node", "complete", "initialise", "merged", "route", "tools"
 log = logging.getLogger(__name__)
 
 Node: TypeAlias = Callable[[Turn, TurnState], Awaitable[Update]]
-"""A step: a plain function, which needs no engine."""
+"""A step: a plain function, independent of engines."""
 
 _SURE = 0.9
-"""Confidence in [0, 1] from which a keyword counts as certain; chosen, as the keyword stage gives
-it for whole matches."""
+"""Confidence in [0, 1] from which a keyword counts as certain: that of whole matches in the
+keyword stage (chosen)."""
 
 
 async def initialise(turn: Turn, state: TurnState) -> Update:
-    """Find out what the question is about, and what the model is offered."""
+    """Analyze the question, and choose the tools for the model."""
     question = last_question(state.get("messages", []))
     query = query_of(question, turn.history)
     turn.emit({"query": {"said": question[:2000], "searched": query}})
@@ -102,7 +102,7 @@ async def _offer(turn: Turn, query: str, raised: Sequence[str]) -> None:
 
 
 async def _take_up_decided(turn: Turn) -> None:
-    """Answer calls of earlier turns that a person has decided meanwhile; others go on waiting."""
+    """Answer calls of earlier turns that were decided since; others keep waiting."""
     undecided: list[PendingCall] = []
     for pending in turn.pending:
         try:
@@ -132,12 +132,12 @@ async def _take_up_decided(turn: Turn) -> None:
 
 
 async def _look_for_intent(turn: Turn, question: str) -> list[str]:
-    """Rules for the question, and the call of its tool where that is certain."""
+    """Find the rules for the question, and call its tool if that is certain. Returns tool keys."""
     async with turn.services.beginning:
         enrichment = await turn.gateway.intents.enrich(turn.caller, question)
     detection = enrichment.detection
     if enrichment.text != PASS_THROUGH and enrichment.rules:
-        # Every request to a model has all rules again, but their notes are of this message.
+        # Every request to a model repeats all rules, but their notes belong to this message.
         rules = "\n\n".join([*enrichment.notes, *(rule.text for rule in enrichment.rules)])
         turn.rules = await turn.services.prompts.render(
             turn.caller.project_id, "rules", {"rules": rules}
@@ -159,14 +159,14 @@ async def _look_for_intent(turn: Turn, question: str) -> list[str]:
 
 
 async def _is_meant(turn: Turn, question: str, detection: Detection) -> bool:
-    """Whether the example prompts of an intent agree with its keywords, and nothing is declined."""
+    """Whether example prompts of an intent confirm its keywords, and nothing is declined."""
     if detection.asked_text or detection.unread:
         return False
     return await turn.gateway.intents.agrees(question, detection.intent)
 
 
 async def _call_before(turn: Turn, key: str, name: str, arguments: Json) -> None:
-    """Call the tool of an intent before the model is asked; a failure changes nothing."""
+    """Call the tool of an intent before the model is asked; failures have no effect."""
     _tool_event(turn, "started", key, arguments)
     if turn.budget.call(is_sql=False):
         return
@@ -194,7 +194,7 @@ def _tool_event(turn: Turn, status: str, tool: str, arguments: Json, **more: Any
 
 
 async def complete(turn: Turn, state: TurnState) -> Update:
-    """The next answer of the model."""
+    """Get the next answer of the model."""
     turn.budget.step()
     messages = await prompt_of(turn, state)
     reply = await answer(turn, messages)
@@ -202,7 +202,7 @@ async def complete(turn: Turn, state: TurnState) -> Update:
 
 
 def route(turn: Turn, state: TurnState) -> Route:
-    """What follows: calls are answered, internal ones first, and then the model goes on."""
+    """Return the next step: calls are answered, internal ones first, then the model continues."""
     messages = state.get("messages", [])
     if not messages:
         return "complete"
@@ -221,7 +221,7 @@ def route(turn: Turn, state: TurnState) -> Route:
 
 
 def merged(state: TurnState, update: Update) -> TurnState:
-    """The state after a step."""
+    """Return the state after a step."""
     messages = [*state.get("messages", []), *update.get("messages", [])]
     return {**state, **update, "messages": messages}
 
@@ -230,7 +230,7 @@ def merged(state: TurnState, update: Update) -> TurnState:
 
 
 async def tools(turn: Turn, state: TurnState) -> Update:
-    """Answer the calls of other tools: at the same time, those that may destroy in order."""
+    """Answer the calls of other tools concurrently, but destructive ones in order."""
     messages = state.get("messages", [])
     calls = unanswered(messages)
     theirs = [call for call in calls if _source(turn, call) == "client"]
@@ -267,7 +267,7 @@ async def tools(turn: Turn, state: TurnState) -> Update:
             for call in in_order:
                 await run(call)
     except BaseException:
-        # What was done is done, and the thread has to know it.
+        # The calls have been made, and the thread must record that.
         turn.transcript += [results[call.call_id] for call in ours if call.call_id in results]
         raise
     for call in theirs:
@@ -287,7 +287,7 @@ def _source(turn: Turn, call: ToolCall) -> str:
 
 
 def _is_destructive(turn: Turn, call: ToolCall) -> bool:
-    """Whether a call may destroy; what `tool_execute` runs counts as what it names."""
+    """Whether a call may destroy data; for `tool_execute`, the tool that it names counts."""
     offer = turn.offer(call.name)
     if offer is not None and offer.source == "meta":
         if call.name == PROGRAM_TOOL:
@@ -304,7 +304,7 @@ def _is_destructive(turn: Turn, call: ToolCall) -> bool:
 
 
 async def _answered(turn: Turn, call: ToolCall) -> Message | None:
-    """The result of one call, whatever its tool does; None: a person has to say yes first."""
+    """Return the result of one call, even if it fails; None: it needs an approval first."""
     offer = turn.offer(call.name)
     if offer is None:
         _tool_event(turn, "failed", call.name, {}, result="unknown tool")
@@ -354,7 +354,7 @@ async def _answered(turn: Turn, call: ToolCall) -> Message | None:
 
 
 async def _program(turn: Turn, call: ToolCall, arguments: Json) -> Message:
-    """The result of a program; where people decide while the turn waits, it goes on at once."""
+    """Return the result of a program, which continues if its calls are approved in time."""
     _tool_event(turn, "started", PROGRAM_TOOL, arguments)
     request = read_program(arguments)
     while True:
@@ -378,7 +378,7 @@ async def _program(turn: Turn, call: ToolCall, arguments: Json) -> Message:
 
 
 async def _all_decided(turn: Turn, waiting: Mapping[str, Any]) -> bool:
-    """Show the calls of a program that wait, and whether all are decided within the wait."""
+    """Show the waiting calls of a program. Returns whether all are decided in time."""
     calls = [
         {
             "call_id": f"{waiting['id']}.{number}",
@@ -422,9 +422,9 @@ async def _executed(turn: Turn, call: ToolCall, key: str, arguments: Json, shape
 
 
 def _sent(turn: Turn, key: str, arguments: Json) -> Json:
-    """The arguments of a call, with those that a model never sets replaced or left out.
+    """Return the arguments of a call, with those that a model never sets replaced or removed.
 
-    By the tool that runs and not by how it was called: `tool_execute` reaches it too.
+    Depends on the tool that runs, not on how it was called, since `tool_execute` calls it, too.
     """
     values: Mapping[str, str] = {
         "thread_id": turn.request.thread or turn.turn_id,
@@ -443,7 +443,7 @@ def _sent(turn: Turn, key: str, arguments: Json) -> Json:
 async def _approved_meanwhile(
     turn: Turn, call: ToolCall, key: str, arguments: Json, error: ApprovalError
 ) -> bool:
-    """Whether somebody decided while the turn waits; else the call is taken up later."""
+    """Whether a call is decided while the turn waits; else a later turn continues it."""
     waits: Json = {
         "call_id": call.call_id,
         "tool": key,
@@ -474,7 +474,7 @@ def _result(
 
 
 def _noted(node: Node) -> Node:
-    """The step, which also tells the turn what was said: that is kept however the turn ends."""
+    """Wrap a step to add its messages to the turn, where they stay however the turn ends."""
 
     async def run(turn: Turn, state: TurnState) -> Update:
         update = await node(turn, state)

@@ -1,4 +1,4 @@
-"""Tool results as a model reads them."""
+"""Tool results as text for models."""
 
 from toolgate.base import json_text
 from toolgate.types import Json, json_array, json_object
@@ -7,7 +7,7 @@ __all__ = ["text_of"]
 
 
 def text_of(result: Json, *, most_chars: int = 1_000_000) -> str:
-    """The text of a `tools/call` result; what is no text is named, a result without any is JSON."""
+    """Return the text of a `tools/call` result: other content is named, none at all is JSON."""
     parts: list[str] = []
     for block in map(json_object, json_array(result.get("content"))):
         match block.get("type"):

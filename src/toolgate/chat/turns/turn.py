@@ -30,30 +30,30 @@ from toolgate.types import Caller, Json
 __all__ = ["Turn", "TurnServices", "policy_by_pattern"]
 
 _BEGIN_AT_ONCE = 4
-"""Turns that find out at the same time what they are about: a hundred that begin together would
-hold the loop, and with it every stream, for a hundred times as long as one."""
+"""Turns that analyze their questions at the same time: a hundred of them would block the event
+loop, and with it every stream, for a hundred times as long as one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TurnServices:
-    """What turns use, of all of them."""
+    """Services that all turns share."""
 
     gateway: Gateway
-    """The verbs: the only way to tools."""
+    """The gateway: the only way to call tools."""
 
     models: ModelRegistry
     """The chat models."""
 
     prompts: Prompts
-    """Texts for them."""
+    """Texts for the models."""
 
     settings: Callable[[], ChatSettings]
-    """Table `[chat]` as it is now."""
+    """Returns the current table `[chat]`."""
 
     beginning: anyio.CapacityLimiter = field(
         default_factory=lambda: anyio.CapacityLimiter(_BEGIN_AT_ONCE)
     )
-    """Held while a turn finds out what it is about, which is work and no waiting."""
+    """Held while a turn analyzes its question, which is computing, not waiting."""
 
 
 @dataclass
@@ -61,55 +61,55 @@ class Turn:
     """One turn."""
 
     services: TurnServices
-    """What it uses."""
+    """Shared services."""
 
     request: TurnRequest
-    """What was said."""
+    """The request."""
 
     caller: Caller
-    """Who asks, with the conversation that this turn belongs to."""
+    """The caller, with the conversation that this turn belongs to."""
 
     turn_id: str
-    """Opaque; id of its run too."""
+    """An opaque id, also that of its run."""
 
     choices: Choices
-    """How it is answered."""
+    """Its settings."""
 
     budget: Budget
-    """What it may spend."""
+    """Its budget."""
 
     emit: Callable[[Event], None]
-    """Tells who listens; never waits."""
+    """Sends events to listeners; never waits."""
 
     history: tuple[Message, ...] = ()
-    """Earlier turns, oldest first; without a thread what came before the last question."""
+    """Earlier turns, oldest first; without a thread, the messages before the last question."""
 
     system: str = ""
-    """System messages of the client, which go behind ours."""
+    """System messages of the client, which follow ours."""
 
     offers: Offers = field(default_factory=lambda: Offers(by_name={}))
-    """What the model may call."""
+    """Tools that the model may call."""
 
     thread_tools: list[str] = field(default_factory=list[str])
-    """Keys that the thread has offered by now."""
+    """Keys of tools that the thread has offered so far."""
 
     rules: str = ""
-    """Rules for this request; they live this turn only."""
+    """Rules for this request, only in this turn."""
 
     context: str = ""
-    """Result of a tool that was called before the model, for this turn only."""
+    """Result of a tool that was called before the model, only in this turn."""
 
     is_without_retrieval: bool = False
-    """Whether looking documents up is not offered any more: nothing of use was found."""
+    """Whether document search is no longer offered, because it found nothing useful."""
 
     lookups: list[str] = field(default_factory=list[str])
-    """Questions for which documents were looked up, as they were asked and searched, folded."""
+    """Questions for document searches, both original and rephrased, case-folded."""
 
     n_lookups: int = 0
-    """How often documents were looked up."""
+    """Number of document searches."""
 
     is_repeating_lookups: bool = False
-    """Whether the model asked last for nothing but what it had asked for already."""
+    """Whether the last answer of the model only repeated earlier document searches."""
 
     passages: dict[tuple[str, int], FoundPassage] = field(
         default_factory=dict[tuple[str, int], FoundPassage]
@@ -117,62 +117,62 @@ class Turn:
     """Passages that the model was given, by collection and id, in the order of their numbers."""
 
     documents: dict[str, str] = field(default_factory=dict[str, str])
-    """The same as quoted text, by the id of the call that asked for them."""
+    """The same as quoted text, by the id of the call that requested them."""
 
     vs_metadata: Json = field(default_factory=dict[str, Any])
-    """What all lookups searched."""
+    """Metadata of all document searches."""
 
     last_request: ChatRequest | None = None
-    """What the model was asked last for an answer."""
+    """The last request for an answer."""
 
     texts: list[str] = field(default_factory=list[str])
-    """What the user was told, a text for each answer of the model that has one."""
+    """Texts for the user, one for each answer of the model that has one."""
 
     reasoning: list[str] = field(default_factory=list[str])
-    """What the model thought aloud."""
+    """The model's visible reasoning."""
 
     finish: str = ""
-    """Why the model stopped last."""
+    """Why the model last stopped."""
 
     model: str = ""
-    """Name of the model that answered last."""
+    """Name of the model that last answered."""
 
     spending: list[StoredSpending] = field(default_factory=list[StoredSpending])
-    """What each request cost."""
+    """Costs of each request."""
 
     artifacts: list[StoredArtifact] = field(default_factory=list[StoredArtifact])
-    """What is kept beside the messages."""
+    """Data to store with the messages."""
 
     client_calls: list[Json] = field(default_factory=list[Json])
-    """Calls that the client has to run."""
+    """Calls that the client must run."""
 
     waiting: list[Json] = field(default_factory=list[Json])
-    """Calls that wait for a person: `call_id`, `tool`, `arguments`, `approval_id`, `expires_at`."""
+    """Calls that wait for approval: `call_id`, `tool`, `arguments`, `approval_id`, `expires_at`."""
 
     pending: list[PendingCall] = field(default_factory=list[PendingCall])
-    """Calls of earlier turns that wait for a person."""
+    """Calls of earlier turns that wait for approval."""
 
     late_results: list[Message] = field(default_factory=list[Message])
-    """Results of those that were decided meanwhile."""
+    """Results of those that were decided since."""
 
     used_tools: list[str] = field(default_factory=list[str])
     """Keys of the tools that ran, in order."""
 
     partial: Callable[[], Message | None] = lambda: None
-    """What of the present answer has come; None while there is none."""
+    """The current answer so far; None if there is none."""
 
     flush: Callable[[Sequence[Message]], Awaitable[None]] | None = None
-    """Keeps messages, before something is done that cannot be undone; None: nothing is kept."""
+    """Saves messages before something irreversible is done; None: nothing is saved."""
 
     transcript: list[Message] = field(default_factory=list[Message])
-    """All messages of this turn so far, also when its engine is cut off."""
+    """All messages of this turn so far, even if its engine is cancelled."""
 
     notes: Json = field(default_factory=dict[str, Any])
-    """Further members of the metadata of its answer."""
+    """Further metadata of its answer."""
 
     @property
     def gateway(self) -> Gateway:
-        """The verbs."""
+        """The gateway."""
         return self.services.gateway
 
     @property
@@ -182,16 +182,16 @@ class Turn:
 
     @property
     def helper(self) -> str:
-        """Name of the model for everything but the answer."""
+        """Name of the model for everything except the answer."""
         models = self.services.models
         return models.name_of(self.settings.helper_model or self.choices.model or None)
 
     def note(self, message: Message, **notes: Any) -> Message:
-        """A message of this turn."""
+        """Mark a message as one of this turn."""
         return replace(message, notes={**message.notes, "turn": self.turn_id, **notes})
 
     def spent(self, purpose: Purpose, model: str, usage: TokenUsage) -> None:
-        """Note what a request cost."""
+        """Add the usage of a request."""
         self.budget.spend(usage)
         self.spending.append(
             StoredSpending(
@@ -207,11 +207,11 @@ class Turn:
         )
 
     async def ask(self, prompt: str, purpose: Purpose, max_tokens: int, *, system: str = "") -> str:
-        """A short text of the helper model, at temperature 0.
+        """Return a short answer of the helper model, at temperature 0.
 
         Raises:
-            ModelError: It gave none.
-            SpentError: The turn may spend no more.
+            ModelError: There is none.
+            BudgetExceededError: The budget of the turn is exhausted.
         """
         self.budget.check()
         messages = [Message(role="user", content=prompt)]
@@ -228,7 +228,7 @@ class Turn:
         return reply.message.text
 
     def retried(self, attempt: ModelAttempt) -> None:
-        """Tell that a request to the model is repeated, or goes to another one."""
+        """Report a retry of a model request, or the switch to another model."""
         self.emit(
             {
                 "retry": {
@@ -241,14 +241,14 @@ class Turn:
         )
 
     def policy_of(self, key: str) -> Policy:
-        """What later requests have of the results of a tool, by the settings."""
+        """Return the configured policy for the results of a tool."""
         return policy_by_pattern(self.settings.results, key)
 
     def offer(self, name: str) -> Offer | None:
-        """What is behind a name that the model calls.
+        """Return the tool that the model calls by a name.
 
-        A tool that was not offered in this turn counts too, if the caller may use it: models know
-        names from earlier turns and from what they searched.
+        A tool that was not offered in this turn counts, too, if the caller may use it: models
+        know names from earlier turns and from their own searches.
         """
         offered = self.offers.by_name.get(name)
         if offered is not None or not self.offers.by_name:
@@ -260,7 +260,7 @@ class Turn:
 
 
 def policy_by_pattern(patterns: Mapping[str, str], key: str) -> Policy:
-    """The policy of the first pattern that fits a key; `keep` without one."""
+    """Return the policy of the first pattern that matches a key; `keep` if none does."""
     for pattern, policy in patterns.items():
         expression = re.escape(pattern).replace(r"\*", ".*")
         if re.fullmatch(expression, key) and policy in {"stub", "drop_pair"}:

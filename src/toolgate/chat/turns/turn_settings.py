@@ -19,7 +19,7 @@ _KINDS = {
 }
 _TYPES = get_type_hints(Choices)
 _MOST_TOP_K = 100
-"""Passages; chosen: more than any context has room for."""
+"""Passages: more than any context can hold (chosen)."""
 
 
 def choices_from(
@@ -28,10 +28,10 @@ def choices_from(
     thread: Mapping[str, object],
     asked: Mapping[str, object],
 ) -> Choices:
-    """All of them together, the last ones first.
+    """Merge the settings; later arguments take precedence.
 
     Raises:
-        ArgumentError: What was asked for does not fit.
+        ArgumentError: A requested value is invalid.
     """
     of_file = {item.name: getattr(settings, item.name) for item in fields(Choices)}
     stored = {**project, **thread}
@@ -45,10 +45,10 @@ def choices_from(
 
 
 def read_choices(values: Mapping[str, object]) -> dict[str, Any]:
-    """The fields of `Choices` among some values, checked.
+    """Return the valid fields of `Choices` in a mapping.
 
     Raises:
-        ArgumentError: One does not exist, or does not fit.
+        ArgumentError: A field does not exist, or its value is invalid.
     """
     choices: dict[str, Any] = {}
     for name, value in values.items():

@@ -1,4 +1,4 @@
-"""Documents: chunking, retrieval, grading, quotation. Each step is a function of its own."""
+"""Documents: chunking, retrieval, grading, quotation. Each step is a separate function."""
 
 from toolgate.documents.base import (
     SEARCH_TYPES,

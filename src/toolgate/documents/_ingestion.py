@@ -1,4 +1,4 @@
-"""Cuts documents into passages and computes their vectors."""
+"""Splits documents into passages and computes their vectors."""
 
 from collections.abc import Sequence
 from secrets import randbits
@@ -15,13 +15,13 @@ from toolgate.store.vectors import VectorCollection, VectorStore
 __all__ = ["cut_document", "embed_collection", "embed_document"]
 
 _BATCH: Final = 256
-"""Passages that get their vectors at once."""
+"""Passages in a batch for the embedder."""
 
 
 def cut_document(
     document: NewDocument, max_tokens: int
 ) -> tuple[list[DocumentChunk], list[StoredPassage]]:
-    """The pieces of a document, and as what they are stored. Takes its time."""
+    """Split a document. Returns chunks, and their passages for the store. Slow."""
     pieces = split_document(document.text, max_tokens=max_tokens, has_pages=document.has_pages)
     first = randbits(61)
     return pieces, [

@@ -11,75 +11,75 @@ __all__ = ["AddedDocument", "DocumentResources", "NewDocument"]
 
 
 class DocumentResources(Protocol):
-    """Gives what settings name; made by `app`."""
+    """Creates what settings name; implemented by `app`."""
 
     def embedder(self, name: str) -> Embedder:
-        """An embedding model by its name in `[documents.models]`.
+        """Return an embedding model by its name in `[documents.models]`.
 
         Raises:
-            ConfigError: There is none, it is switched off, or its options are wrong.
+            ConfigError: It does not exist, is disabled, or has invalid options.
         """
         ...
 
     def vectors(self, place: str) -> VectorStore:
-        """The vector store of a place; `auto`: that of the store.
+        """Return a vector store by name; `auto`: that of the store.
 
         Raises:
-            ConfigError: There is none, or its library is not installed.
+            ConfigError: It does not exist, or its library is not installed.
         """
         ...
 
     def reranker(self) -> Reranker | None:
-        """What puts passages in order; None: it is off.
+        """Return the reranker; None: it is off.
 
         Raises:
-            ConfigError: There is none of that name, or its options are wrong.
+            ConfigError: It does not exist, or has invalid options.
         """
         ...
 
     def place_of(self, place: str) -> str:
-        """The name of a place; for `auto` that of the store's."""
+        """Return the name of a vector store; for `auto` that of the store's."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class NewDocument:
-    """A document that is taken in."""
+    """A document to add."""
 
     source: str
-    """Its path within what is added, or its address."""
+    """Its path relative to the origin, or its URL."""
 
     text: str
     """Markdown; a form feed ends a page."""
 
     origin: str = ""
-    """What is added: a folder, a file or an address, in full."""
+    """What is added: the absolute path of a folder or file, or a URL."""
 
     title: str = ""
-    """What it calls itself."""
+    """The document's own title."""
 
     media_type: str = "text/markdown"
-    """Of the file that it was."""
+    """Media type of the original file."""
 
     sha256: str = ""
-    """Of the file that it was, in hex."""
+    """SHA-256 of the original file, in hex."""
 
     size_bytes: int = 0
-    """Of the file that it was."""
+    """Size of the original file in bytes."""
 
     has_pages: bool = False
-    """Whether form feeds end pages that people know."""
+    """Whether form feeds mark the pages of the original."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AddedDocument:
-    """What became of a document."""
+    """The result of adding a document."""
 
     source: str
-    """Which."""
+    """Source of the document."""
 
     status: str
     """`added`, `replaced` or `unchanged`."""
 
     passages: int
-    """Into how many pieces it is cut."""
+    """Number of its passages."""

@@ -22,19 +22,19 @@ __all__ = ["PassageSearch", "search_collection"]
 
 @dataclass(frozen=True, kw_only=True)
 class PassageSearch:
-    """How one collection is searched."""
+    """Options for searching one collection."""
 
     search_type: SearchType
-    """How."""
+    """How to search."""
 
     top_k: int
-    """Passages that are wanted."""
+    """Largest number of passages."""
 
     fetch_k: int
-    """Passages that are chosen from."""
+    """Number of candidates."""
 
     lambda_mult: float
-    """Of `mmr`."""
+    """Weight of similarity against diversity, for `mmr`."""
 
 
 async def search_collection(
@@ -45,7 +45,7 @@ async def search_collection(
     vector: NDArray[np.float32],
     options: PassageSearch,
 ) -> list[FoundPassage]:
-    """The passages of a collection that fit, best first, each with its rank there."""
+    """Return matching passages of a collection, best first, with their ranks."""
     vectors_of = vector_collection(collection)
     fetched = max(options.fetch_k, options.top_k)
     limit = options.top_k if options.search_type.startswith("similarity") else fetched

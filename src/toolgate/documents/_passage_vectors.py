@@ -1,4 +1,4 @@
-"""Vectors of passages: their keys, their groups and how near they are to a question."""
+"""Vectors of passages: their keys, groups and similarities to a question."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -27,7 +27,7 @@ __all__ = [
 
 
 def vector_collection(row: StoredCollection | Collection) -> VectorCollection:
-    """Where the vectors of a collection are."""
+    """Return the vector collection of a document collection."""
     return VectorCollection(
         collection_id=row.shelf_id,
         dim=row.dim,
@@ -42,7 +42,7 @@ async def put_passages(
     passages: Sequence[tuple[str, StoredPassage]],
     vectors: NDArray[np.float32],
 ) -> None:
-    """Store the vectors of passages, which are given with their documents."""
+    """Store the vectors of passages; each passage comes with its document."""
     await store.put(
         collection,
         [_key(passage.passage_id) for _, passage in passages],
@@ -54,7 +54,7 @@ async def put_passages(
 async def nearest_passages(
     store: VectorStore, collection: VectorCollection, question: NDArray[np.float32], *, limit: int
 ) -> dict[int, float]:
-    """Similarities of the nearest passages by number, best first."""
+    """Return the similarities of the nearest passages by number, best first."""
     matches = await store.nearest(collection, question, limit=limit)
     scores = np.array([match.score for match in matches], np.float32)
     similarities = _similarities(collection.metric, scores)
@@ -67,7 +67,7 @@ async def nearest_passages(
 async def passage_vectors(
     store: VectorStore, collection: VectorCollection, passages: Sequence[int]
 ) -> dict[int, NDArray[np.float32]]:
-    """Vectors of passages by number, as far as they are there."""
+    """Return the existing vectors of passages by number."""
     vectors: dict[int, NDArray[np.float32]] = {}
 
     def receive(positions: NDArray[np.int64], rows: Rows) -> None:
@@ -84,7 +84,7 @@ async def passage_similarities(
     passages: Sequence[int],
     question: NDArray[np.float32],
 ) -> dict[int, float | None]:
-    """Similarities of passages by number; None: the vector is not there."""
+    """Return the similarities of passages by number; None: the vector does not exist."""
     vectors = await passage_vectors(store, collection, passages)
     similarities: dict[int, float | None] = dict.fromkeys(passages)
     if vectors:
@@ -99,10 +99,10 @@ def _key(passage_id: int) -> bytes:
 
 
 def _similarities(metric: Metric, scores: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Similarities of scores; higher is nearer.
+    """Convert scores to similarities; higher is more similar.
 
-    Of a cosine in [-1, 1] it is in [0, 1], half of which is a right angle; of a distance it is in
-    (0, 1]; a product stays as it is, has no bounds and is never compared with others.
+    A cosine in [-1, 1] is mapped to [0, 1], where 0.5 is a right angle; a distance is mapped to
+    (0, 1]; a dot product stays unchanged, has no bounds and is never compared with others.
     """
     match metric:
         case "cosine":

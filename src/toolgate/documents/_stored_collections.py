@@ -9,7 +9,7 @@ __all__ = ["collection_named", "single_line"]
 
 
 def collection_named(rows: Sequence[StoredCollection], name: str) -> StoredCollection | None:
-    """The collection with this name, else the one with this alias."""
+    """Return the collection with this name, else the one with this alias."""
     folded = name.strip().casefold()
     by_name = next((row for row in rows if row.name.casefold() == folded), None)
     return by_name or next(
@@ -18,7 +18,7 @@ def collection_named(rows: Sequence[StoredCollection], name: str) -> StoredColle
 
 
 def single_line(text: str, label: str, max_chars: int) -> str:
-    """A text for people in one line."""
+    """Return a display text as a single line."""
     line = " ".join(text.split())
     if len(line) > max_chars:
         raise ArgumentError(

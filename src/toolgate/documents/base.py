@@ -22,8 +22,8 @@ __all__ = [
 ]
 
 SearchType: TypeAlias = Literal["similarity", "similarity_score_threshold", "mmr", "hybrid"]
-"""`similarity`: the nearest. `similarity_score_threshold`: those of them that are near enough.
-`mmr`: near ones that differ from each other. `hybrid`: by meaning and by words."""
+"""`similarity`: the nearest. `similarity_score_threshold`: the nearest above a threshold. `mmr`:
+near ones that differ from each other. `hybrid`: by meaning and by words."""
 
 SEARCH_TYPES: tuple[SearchType, ...] = (
     "similarity",
@@ -31,13 +31,13 @@ SEARCH_TYPES: tuple[SearchType, ...] = (
     "mmr",
     "hybrid",
 )
-"""All of them."""
+"""All search types."""
 
 
 class AskModel(Protocol):
-    """Asks a chat model for a short text; who passes it counts the tokens.
+    """Asks a chat model for a short answer; the implementation counts the tokens.
 
-    May raise anything: every step has an answer to that.
+    May raise any exception: every step handles it.
     """
 
     async def __call__(
@@ -48,75 +48,75 @@ class AskModel(Protocol):
         max_tokens: int,
         timeout_s: float,
     ) -> str:
-        """What the model says to the prompt, at temperature 0."""
+        """Return the model's answer to the prompt, at temperature 0."""
         ...
 
 
 class RenderPrompt(Protocol):
-    """Gives prompts by name, as the project has them now, with their fields filled in.
+    """Renders the project's current prompts by name, with their fields filled in.
 
     Names: `vs-rephrase` (`context`, `history`, `question`), `context-default`, `vs-grade`
     (`question`, `documents`), `vs-table-selection` (`question`, `tables`, `max_tables`).
     """
 
     async def __call__(self, name: str, values: Mapping[str, str], /) -> str:
-        """The text."""
+        """Return the text."""
         ...
 
 
 class OnRetrieved(Protocol):
-    """Told what was searched, as soon as that is known and before anything is graded."""
+    """Called after the search, before grading."""
 
     async def __call__(self, metadata: Json, /) -> None:
-        """Take `searched_tables`, `failed_tables`, `context_input` and `num_documents`."""
+        """Receive `searched_tables`, `failed_tables`, `context_input` and `num_documents`."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConversationMessage:
-    """What somebody said in a conversation."""
+    """A message in a conversation."""
 
     role: Literal["user", "assistant"]
-    """Who."""
+    """Its author."""
 
     text: str
-    """What; empty where an assistant only called tools."""
+    """Its text; empty if an assistant only called tools."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RetrieveRequest:
-    """A question to the documents. Fields that are None are as the settings say."""
+    """A question for the documents. For fields that are None, the settings apply."""
 
     question: str
-    """What somebody asks, in their words; 1 to 8,000 characters."""
+    """The user's question, in their own words; 1 to 8,000 characters."""
 
     history: Sequence[ConversationMessage] = ()
-    """The conversation, this question included as its last entry; empty: there is none, and nothing
-    is rephrased."""
+    """The conversation, with this question as its last entry; empty: there is none, and the
+    question is not rephrased."""
 
     collections: tuple[str, ...] = ()
-    """Names or aliases; empty: all that the caller may read, from which the model chooses."""
+    """Names or aliases; empty: the model chooses from all that the caller may read."""
 
     top_k: int | None = None
-    """Passages at most; 1 to 100."""
+    """Largest number of passages; 1 to 100."""
 
     search_type: SearchType | None = None
-    """How is searched."""
+    """How to search."""
 
     score_threshold: float | None = None
-    """Least similarity, with `similarity_score_threshold`; 0 or less switches it off."""
+    """Lowest similarity for `similarity_score_threshold`; 0 or less: no threshold."""
 
     fetch_k: int | None = None
-    """Passages that `mmr` chooses from; 1 to 1,000."""
+    """Candidates for `mmr`; 1 to 1,000."""
 
     lambda_mult: float | None = None
-    """How much nearness counts for `mmr` against variety; 0 to 1."""
+    """Weight of similarity against diversity, for `mmr`; 0 to 1."""
 
     rephrase: bool | None = None
-    """Whether a question that refers back is made whole first."""
+    """Whether to rewrite a question that refers back, so that it stands alone."""
 
     grade: bool | None = None
-    """Whether a model says if the passages help, and they are dropped if not."""
+    """Whether a model checks that the passages help, so that useless ones are dropped."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,49 +124,49 @@ class Collection:
     """Documents that are searched together."""
 
     collection_id: str
-    """Opaque."""
+    """An opaque id."""
 
     project_id: str
-    """The tenant."""
+    """The project."""
 
     name: str
-    """What it is called; unique within a project without case."""
+    """Its name; unique within a project, ignoring case."""
 
     alias: str = ""
-    """Another name for people."""
+    """Another display name."""
 
     description: str = ""
-    """What is in it; a model chooses by it."""
+    """Its contents; models choose collections by it."""
 
     model: str
-    """The embedding model by its name in the settings."""
+    """Name of the embedding model in the settings."""
 
     model_identity: str
-    """What the model was when the collection was filled."""
+    """Identity of the model when the collection was filled."""
 
     dim: int
-    """Numbers of its vectors."""
+    """Dimension of its vectors."""
 
     metric: Metric = "cosine"
     """How they are compared."""
 
     place: str
-    """File name in `passages/`: where its vectors are."""
+    """Name of the vector store: a file name in `passages/`."""
 
     shelf_id: str
-    """Which vectors are its own now."""
+    """Id of its current vector collection."""
 
     version: int = 0
     """Grows with each change of its documents."""
 
     documents: int = 0
-    """How many it has."""
+    """Number of documents."""
 
     passages: int = 0
-    """Into how many pieces they are cut."""
+    """Number of passages."""
 
     updated_at: str = ""
-    """Its last change, UTC, ISO 8601."""
+    """Time of its last change, UTC, ISO 8601."""
 
     problem: str = ""
     """Why it cannot be searched; empty: it can."""
@@ -174,57 +174,55 @@ class Collection:
 
 @dataclass(frozen=True, kw_only=True)
 class FoundPassage:
-    """A piece of a document that was found."""
+    """A passage in a search result."""
 
     passage_id: int
-    """Which one."""
+    """Number of the passage."""
 
     text: str
-    """What stands there, to the letter."""
+    """Its exact text."""
 
     collection: str
-    """Where it was found."""
+    """Name of its collection."""
 
     document_id: str
-    """The document that it is of."""
+    """Id of its document."""
 
     source: str
-    """Where the document came from: path or address."""
+    """Path or URL of the document."""
 
     title: str = ""
-    """What the document calls itself."""
+    """The document's own title."""
 
     heading: str = ""
-    """The headings above it, from the first level on: `Setup > Sign in`."""
+    """The headings above it, top level first: `Setup > Sign in`."""
 
     page: int | None = None
-    """Its page, from 1 on; None where a document has none."""
+    """Its page, from 1; None if the document has no pages."""
 
     similarity: float | None = None
-    """Similarity within its collection; None where a search gives none."""
+    """Similarity within its collection; None if the search returned none."""
 
     words: float | None = None
-    """How well its words fit, by BM25 within its collection; None where words were not looked
-    at, or none fits."""
+    """BM25 score within its collection; None if the search did not use words, or none matches."""
 
     rank: int = 1
-    """Its place in the list of its collection, from 1 on."""
+    """Its rank in its collection, from 1."""
 
     relevance: float | None = None
-    """What a reranker says: higher is better, on its own scale, among the passages of one
-    question; None where none was asked."""
+    """Score of a reranker: higher is better, on the reranker's own scale, comparable only
+    between passages of one question; None without a reranker."""
 
     fused: float | None = None
-    """What several lists together say by rank: an order and no probability; None where there was
-    one list."""
+    """Fused rank of several lists: an order, not a probability; None if there was one list."""
 
     @property
     def citation(self) -> str:
-        """Source, heading and page, as an answer may cite it."""
+        """Source, heading and page, for citing it in an answer."""
         return citation(self.source, self.heading, self.page)
 
     def as_json(self) -> Json:
-        """As tools, history and REST show it."""
+        """Return the passage as tools, history and REST return it."""
         fields: Json = {
             "page_content": self.text,
             "metadata": {
@@ -248,76 +246,76 @@ class FoundPassage:
 
 @dataclass(frozen=True, kw_only=True)
 class Retrieval:
-    """What became of a question."""
+    """The result of a question."""
 
     status: Literal["success", "error"]
     """`error`: nothing could be searched; `error` says why."""
 
     question: str
-    """As it was asked."""
+    """The original question."""
 
     query: str
-    """What was searched for: the question, or what it was rephrased to."""
+    """The search query: the question, or its rephrased form."""
 
     was_rephrased: bool = False
     """Whether they differ."""
 
     documents: tuple[FoundPassage, ...] = ()
-    """What was found, best first; kept although it may have been graded out."""
+    """Passages found, best first, including those that grading has excluded."""
 
     helpful: tuple[FoundPassage, ...] | None = None
-    """Those of them that a model gets; None: all."""
+    """Passages for the model; None: all."""
 
     searched: tuple[str, ...] = ()
-    """Collections that answered."""
+    """Collections that were searched."""
 
     failed: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Collections that did not, and why."""
+    """Collections that failed, with the reason."""
 
     selection: Literal["", "model", "all"] = ""
-    """Who chose the collections: a model; `all`: a model was asked and named none; empty: there was
-    nothing to choose."""
+    """How the collections were chosen: `model`: by a model; `all`: a model was asked and named
+    none; empty: there was no choice."""
 
     relevant: Literal["yes", "no"] = "yes"
     """Whether the passages help."""
 
     grading_performed: bool = False
-    """Whether a model said so."""
+    """Whether a model decided that."""
 
     error: str = ""
     """One sentence for the log."""
 
     for_user: str = ""
-    """What the user has to be told of it, since no answer without documents would be right; empty:
-    the turn goes on as if nothing had been looked for."""
+    """A message for the user, since no answer without documents would be right; empty: the turn
+    continues as if there had been no search."""
 
     took_ms: Mapping[str, float] = field(default_factory=dict[str, float])
     """Milliseconds of `rephrase`, `select`, `search`, `grade`."""
 
     @property
     def is_injected(self) -> bool:
-        """Whether passages belong into the prompt of this turn."""
+        """Whether passages are inserted into the prompt of this turn."""
         return bool(self.injected_passages)
 
     @property
     def injected_passages(self) -> tuple[FoundPassage, ...]:
-        """The passages for the prompt, best first; empty: nothing is added to it."""
+        """Passages for the prompt, best first; empty: nothing is inserted."""
         if self.status != "success" or self.relevant != "yes":
             return ()
         return self.documents if self.helpful is None else self.helpful
 
     @property
     def injected(self) -> str:
-        """The passages for the prompt, marked as quotations; empty: nothing is added to it."""
+        """Passages for the prompt, as quotations; empty: nothing is inserted."""
         return quoted(self.injected_passages) if self.is_injected else ""
 
     @property
     def context_input(self) -> str:
-        """The query that was used, when passages are injected; else empty."""
+        """The query, if passages are inserted; else empty."""
         return self.query if self.is_injected else ""
 
     def metadata(self) -> Json:
-        """What is told to clients at once."""
+        """Return what clients receive immediately."""
         metadata: Json = {
             "searched_tables": list(self.searched),
             "failed_tables": list(self.failed),
@@ -327,14 +325,14 @@ class Retrieval:
         return {**metadata, "selection": self.selection} if self.selection else metadata
 
     def artifact(self) -> Json:
-        """What is kept with the conversation, for people to see what an answer rests on."""
+        """Return what is stored with the conversation, so that people can see the sources."""
         return {
             "documents": [document.as_json() for document in self.documents],
             "context_input": self.query,
         }
 
     def as_json(self) -> Json:
-        """As tools and REST show it."""
+        """Return the result as tools and REST return it."""
         fields: Json = {
             "status": self.status,
             "question": self.question,

@@ -1,7 +1,7 @@
 """BM25 over the passages of one collection.
 
-The store says which passages have a word and how many; what a word is and what it weighs is
-decided here, so that every database gives the same order.
+The store knows which passages contain a word and how many; splitting into words and weighing
+them happens here, so that every database gives the same order.
 """
 
 import math
@@ -21,17 +21,17 @@ _K1: Final = 1.2
 _B: Final = 0.75
 """The usual value, from the same source."""
 _MOST_TERMS: Final = 24
-"""Words of a question that are looked for, the rarest first."""
+"""Words of a question that are searched, rarest first."""
 
 _LOOKED_AT: Final = 250
-"""Passages that are weighed at least where so many have a word; those with rare words first."""
+"""Passages to score at least, if as many contain a word; those with rare words first."""
 
 _WORD = re.compile(r"[^\W_]+")
 _WIDE = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
-"""Scripts that put no blank between words: there, pairs of characters are words."""
+"""Scripts without spaces between words: there, pairs of characters count as words."""
 
 _LONGEST = 40
-"""Characters of a word; chosen: longer runs are encoded data."""
+"""Characters of a word: longer ones are encoded data (chosen)."""
 _COMMON_WORDS: Final = (
     "a an and are as at be been but by can could did do does for from had has have how i "
     "if in is it its me my no not of on or our should so such than that the their them "
@@ -42,7 +42,7 @@ _COMMON: Final = frozenset(re.findall(r"\w+", _COMMON_WORDS))
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text, folded and stemmed, in their order and as often as they stand there."""
+    """Return the words of a text, case-folded and stemmed, in order, with repetitions."""
     plain = unicodedata.normalize("NFKD", text.casefold())
     plain = "".join(char for char in plain if not unicodedata.combining(char))
     words: list[str] = []
@@ -63,7 +63,7 @@ async def best_by_words(
     limit: int,
     documents: Collection[str] | None = None,
 ) -> list[tuple[int, float]]:
-    """Numbers of the passages that fit a question by its words, best first, with their scores."""
+    """Return the passages that match a question's words, by number and score, best first."""
     terms = list(dict.fromkeys(words_of(question)))
     if not terms:
         return []

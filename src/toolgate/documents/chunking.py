@@ -1,9 +1,10 @@
-"""Cuts a text into passages that end at headings and paragraphs.
+"""Splits a text into passages that end at headings and paragraphs.
 
-The text is Markdown; a form feed ends a page. What is longer than a passage may be is cut between
-paragraphs, then between lines (a table keeps its head), then between sentences, then between words.
-What is short is joined with its neighbour on the same page: with more of the same section, or
-with a short section beside or below it, whose heading then stands in the text.
+The text is Markdown; a form feed ends a page. Texts longer than a passage are split between
+paragraphs, then between lines (a table keeps its header), then between sentences, then between
+words. Short ones are joined with their neighbour on the same page: with more of the same
+section, or with a short section at the same level or below it, whose heading then becomes part
+of the text.
 """
 
 import re
@@ -21,10 +22,10 @@ _FENCE = re.compile(r"^[ \t]{0,3}(`{3,}|~{3,})")
 _RULE = re.compile(r"^\|?[ \t:|-]+\|[ \t:|-]*$")
 _SENTENCE = re.compile(r"(?<=[.!?。！？])[\s]+|(?<=[。！？])")
 _LONGEST_HEADING = 200
-"""Characters; chosen: headings that stand above every passage must stay short."""
+"""Characters: headings are repeated with every passage and must be short (chosen)."""
 _BETWEEN_HEADINGS: Final = " > "
 _SHORT_SHARE: Final = 0.35
-"""Share of the longest passage up to which sections are joined with their neighbours."""
+"""Share of the largest passage up to which sections are joined with their neighbours."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,26 +33,26 @@ class DocumentChunk:
     """A passage before it is stored."""
 
     text: str
-    """What stands there."""
+    """Its text."""
 
     heading: str = ""
-    """The headings above it, from the first level on: `Setup > Sign in`."""
+    """The headings above it, top level first: `Setup > Sign in`."""
 
     page: int | None = None
-    """Its page, from 1 on; None where the text has no pages."""
+    """Its page, from 1; None if the text has no pages."""
 
     @property
     def embedded(self) -> str:
-        """What gets a vector, and is found by words."""
+        """The text for embedding and word search."""
         return f"{self.heading}\n{self.text}" if self.heading else self.text
 
 
 def split_document(text: str, *, max_tokens: int, has_pages: bool = False) -> list[DocumentChunk]:
-    """The passages of a text, in their order.
+    """Split a text into passages, in order.
 
     Args:
         text: Markdown; a form feed ends a page.
-        max_tokens: Estimated tokens of a passage at most; one that is a single long word has more.
+        max_tokens: Largest estimated number of tokens of a passage, except for a single long word.
         has_pages: Whether pages are counted.
     """
     pieces: list[DocumentChunk] = []
@@ -70,7 +71,7 @@ def split_document(text: str, *, max_tokens: int, has_pages: bool = False) -> li
 
 
 def _joined_neighbours(pieces: Sequence[DocumentChunk], max_tokens: int) -> list[DocumentChunk]:
-    """The passages with short ones joined to the one before them."""
+    """Join short passages to the previous ones."""
     joined: list[DocumentChunk] = []
     for piece in pieces:
         together = _together(joined[-1], piece, max_tokens) if joined else None
@@ -82,7 +83,7 @@ def _joined_neighbours(pieces: Sequence[DocumentChunk], max_tokens: int) -> list
 
 
 def _together(first: DocumentChunk, second: DocumentChunk, max_tokens: int) -> DocumentChunk | None:
-    """Two neighbours as one passage; None: they belong to sections that stay apart."""
+    """Join two adjacent passages; None: they belong to sections that stay separate."""
     if first.page != second.page:  # a citation names the page on which the text stands
         return None
     if first.heading == second.heading:
@@ -98,7 +99,7 @@ def _together(first: DocumentChunk, second: DocumentChunk, max_tokens: int) -> D
 
 
 def _sections(text: str) -> Iterator[tuple[int, str, list[str]]]:
-    """Level and title of each heading with the lines below it; first the lines before any."""
+    """Yield level, title and lines of each section; first the lines before any heading."""
     level, title = 0, ""
     lines: list[str] = []
     fence = ""
@@ -120,7 +121,7 @@ def _sections(text: str) -> Iterator[tuple[int, str, list[str]]]:
 
 
 def _stands_alone(lines: Sequence[str]) -> bool:
-    """Whether the last line can be a heading that the next underlines."""
+    """Whether the last line can be a heading that the next line underlines."""
     last = lines[-1].strip()
     before = lines[-2].strip() if len(lines) > 1 else ""
     return not before and not last.startswith(("|", "- ", "* ", "> ", "```")) and len(last) < 120
@@ -132,7 +133,7 @@ def _plain(title: str) -> str:
 
 
 def _fence_after(line: str, fence: str) -> str:
-    """The mark of the block of code that is open after a line; empty: none is."""
+    """Return the fence of the code block that is open after a line; empty: none."""
     match = _FENCE.match(line)
     if not match:
         return fence
@@ -143,7 +144,7 @@ def _fence_after(line: str, fence: str) -> str:
 
 
 def _blocks(lines: Sequence[str]) -> Iterator[str]:
-    """Paragraphs, tables and blocks of code, each whole."""
+    """Yield paragraphs, tables and code blocks, each as a whole."""
     block: list[str] = []
     fence = ""
     for line in lines:
@@ -160,7 +161,7 @@ def _blocks(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _packed(blocks: Iterator[str], max_tokens: int) -> Iterator[str]:
-    """Blocks put together as far as they fit; those that are too long are cut."""
+    """Join blocks up to the limit, and split those that are too long."""
     together: list[str] = []
     size = 0
     for block in blocks:
@@ -197,7 +198,7 @@ def _fitting(block: str, max_tokens: int) -> Iterator[str]:
 
 
 def _joined(parts: Sequence[str], between: str, max_tokens: int) -> Iterator[str]:
-    """Parts put together as far as they fit; those that are too long are cut further."""
+    """Join parts up to the limit, and split those that are too long."""
     together: list[str] = []
     size = 0
     for whole in parts:
@@ -217,7 +218,7 @@ def _joined(parts: Sequence[str], between: str, max_tokens: int) -> Iterator[str
 
 
 def _short_words(text: str, max_tokens: int) -> list[str]:
-    """Words, those that alone are too long in pieces."""
+    """Return words; those that are too long are split."""
     longest = max(8, max_tokens)  # characters of four bytes at worst
     return [
         word[at : at + longest]

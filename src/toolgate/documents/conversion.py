@@ -14,38 +14,38 @@ __all__ = ["DocumentConverter"]
 log = logging.getLogger(__name__)
 
 _WORKERS = 2
-"""Files that are converted at the same time."""
+"""Concurrent conversions."""
 
 _MEMORY_MB = 1024
-"""Megabytes that a worker may take, besides four times the largest file and the largest text.
+"""Memory of a worker in MB, besides four times the largest file and the largest text.
 
-A Word file of a million elements, the most that is read, takes 830 MB.
+A Word file with a million elements, which is the limit, takes 830 MB.
 """
 
 
 class DocumentConverter:
-    """Files as text; their libraries run in processes that can be killed."""
+    """Converts files to text; the libraries run in processes that can be killed."""
 
     def __init__(self, settings: Callable[[], DocumentSettings]) -> None:
-        """Start nothing yet.
+        """Create the converter; it starts no process yet.
 
         Args:
-            settings: Limits as they are now.
+            settings: Returns the current limits.
         """
         self._settings = settings
         self._workers: WorkerPool | None = None
 
     async def convert(self, name: str, data: bytes, *, media_type: str = "") -> ConvertedDocument:
-        """The text of a file.
+        """Return the text of a file.
 
         Args:
-            name: Its name; the ending says what it is.
-            data: What is in it.
-            media_type: What it is, where the name does not say.
+            name: Its name; the extension determines its format.
+            data: Its content.
+            media_type: Its format, if the name has no known extension.
 
         Raises:
-            DocumentError: It is empty, broken, encrypted, too large, takes too much time or memory,
-                or is nothing that can be read.
+            DocumentError: It is empty, broken, encrypted, too large, takes too much time or
+                memory, or has an unknown format.
             MissingExtraError: A library for it is not installed.
         """
         settings = self._settings()
@@ -72,7 +72,7 @@ class DocumentConverter:
         return received(reply)
 
     async def aclose(self) -> None:
-        """End the processes; may be called twice, and it can be used again."""
+        """Stop the processes; may be called twice, and the converter can be used again."""
         if self._workers is not None:
             await self._workers.aclose()
 

@@ -1,4 +1,4 @@
-"""Document collections: create, fill, empty, search."""
+"""Document collections: create, fill, delete, search."""
 
 import logging
 import re
@@ -46,13 +46,13 @@ log = logging.getLogger(__name__)
 
 _NAME: Final = re.compile(r"[^\W_][\w.-]{0,63}")
 _CUT_VERSION: Final = 2
-"""Grows when documents are read or cut differently: they are taken in anew then."""
+"""Incremented when documents are read or split differently, so that they are added again."""
 
 _PASSAGES_AT_ONCE: Final = 512
-"""Passages that are read at once when all of a collection are; chosen."""
+"""Passages that are read at a time when a whole collection is read (chosen)."""
 
 _FAILURES: Final = 3
-"""Failures in a row after which a collection is left alone for a while."""
+"""Consecutive failures after which a collection is not searched for a while."""
 
 
 class DocumentLibrary:
@@ -71,30 +71,30 @@ class DocumentLibrary:
         self._failures: dict[str, tuple[int, float]] = {}
         self._writing: dict[str, anyio.Lock] = {}
         self.converter = DocumentConverter(settings)
-        """Files as text."""
+        """Converts files to text."""
 
     @property
     def settings(self) -> DocumentSettings:
-        """As they are now."""
+        """The current settings."""
         return self._settings()
 
     # Collections
 
     async def collections(self, project_id: str, *, counted: bool = True) -> list[Collection]:
-        """The collections of a project by name, with what keeps them from being searched.
+        """Return the collections of a project by name, with problems that prevent searching.
 
         Args:
-            project_id: The tenant.
-            counted: Whether to count what is in them; if not, `passages` is 1 where there is any.
+            project_id: The project.
+            counted: Whether to count their contents; if not, `passages` is 1 if there are any.
         """
         rows = await self._rows.collections(project_id, counted=counted)
         return [self._collection_of(row) for row in rows]
 
     async def collection(self, project_id: str, name: str) -> Collection:
-        """One by its name or alias.
+        """Return a collection by its name or alias.
 
         Raises:
-            ArgumentError: There is none.
+            ArgumentError: It does not exist.
         """
         return self._collection_of(await self._row(project_id, name, counted=True))
 
@@ -109,11 +109,12 @@ class DocumentLibrary:
         metric: str | None = None,
         place: str | None = None,
     ) -> Collection:
-        """Make a collection, or give one that is there another alias or description.
+        """Create a collection, or change the alias or description of an existing one.
 
         Raises:
-            ArgumentError: The name is none, or the collection has another model, metric or place.
-            ConfigError: There is no such model or place.
+            ArgumentError: The name is invalid, or the collection has another model, metric or
+                place.
+            ConfigError: The model or place does not exist.
             EmbedderError: The model cannot be used.
         """
         rows = await self._rows.collections(project_id)
@@ -165,7 +166,7 @@ class DocumentLibrary:
         return self._collection_of(row)
 
     async def _fresh(self, row: StoredCollection) -> StoredCollection:
-        """A collection with a new, empty shelf for its model, metric and place."""
+        """Return a collection with new, empty vectors for its model, metric and place."""
         if row.metric not in METRICS:
             raise ArgumentError(
                 f"There is no metric {row.metric[:40]!r}.",
@@ -184,10 +185,10 @@ class DocumentLibrary:
         )
 
     async def delete(self, project_id: str, name: str) -> Collection:
-        """Remove a collection with all that is in it.
+        """Delete a collection with its contents.
 
         Raises:
-            ArgumentError: There is none.
+            ArgumentError: It does not exist.
         """
         before = await self._row(project_id, name, counted=True)
         async with self._alone(before) as row:
@@ -199,7 +200,7 @@ class DocumentLibrary:
         return self._collection_of(before)
 
     async def delete_all(self, project_id: str) -> None:
-        """Remove all collections of a project, with their vectors wherever these are."""
+        """Delete all collections of a project, with their vectors in any vector store."""
         for row in await self._rows.collections(project_id, counted=False):
             await self.delete(project_id, row.name)
 
@@ -212,13 +213,13 @@ class DocumentLibrary:
         metric: str | None = None,
         place: str | None = None,
     ) -> Collection:
-        """Compute the vectors of a collection anew, also for another model, metric or place.
+        """Compute the vectors of a collection again, also for another model, metric or place.
 
-        The collection is searched with its old vectors until the new ones are complete.
+        Searches use the old vectors until the new ones are complete.
 
         Raises:
-            ArgumentError: There is no such collection or metric.
-            ConfigError: There is no such model or place.
+            ArgumentError: The collection or metric does not exist.
+            ConfigError: The model or place does not exist.
             EmbedderError: The model failed; nothing was changed.
         """
         async with self._alone(await self._row(project_id, name)) as row:
@@ -243,7 +244,7 @@ class DocumentLibrary:
             await self._rows.save_collection(fresh)
             current_row = await self._row(project_id, name, counted=True)
             if await store.count(vector_collection(fresh)) != current_row.passages:
-                # Another gateway has added documents meanwhile.
+                # Another gateway has added documents in the meantime.
                 await embed_collection(
                     self._rows, fresh, self._workshop.embedder(fresh.model), store
                 )
@@ -258,10 +259,10 @@ class DocumentLibrary:
     # Documents
 
     async def documents(self, project_id: str, name: str) -> list[StoredDocument]:
-        """The documents of a collection, by origin and source.
+        """Return the documents of a collection, by origin and source.
 
         Raises:
-            ArgumentError: There is no such collection.
+            ArgumentError: The collection does not exist.
         """
         row = await self._row(project_id, name)
         return await self._rows.documents(row.collection_id)
@@ -269,12 +270,12 @@ class DocumentLibrary:
     async def passages(
         self, project_id: str, name: str, document_id: str | None = None
     ) -> list[tuple[str, StoredPassage]]:
-        """The passages of a collection or of one of its documents, each with its document's ID.
+        """Return the passages of a collection or document, each with its document's id.
 
-        They come document by document, in the order of the text.
+        They are sorted by document, then in the order of the text.
 
         Raises:
-            ArgumentError: There is no such collection.
+            ArgumentError: The collection does not exist.
         """
         row = await self._row(project_id, name)
         passages: list[tuple[str, StoredPassage]] = []
@@ -289,10 +290,10 @@ class DocumentLibrary:
     async def passage_texts(
         self, project_id: str, name: str, passage_ids: Some[int]
     ) -> dict[int, str]:
-        """Texts of passages by number; those that another collection has are left out.
+        """Return texts of passages by number; those of other collections are left out.
 
         Raises:
-            ArgumentError: There is no such collection.
+            ArgumentError: The collection does not exist.
         """
         row = await self._row(project_id, name)
         documents = {
@@ -306,17 +307,17 @@ class DocumentLibrary:
         }
 
     def kept_hash(self, sha256: str) -> str:
-        """What a document is known by: its file, and how it is cut now."""
+        """Return a key that changes with a document's file and with how it is split."""
         return f"{sha256}-{self.settings.passage_tokens}-{_CUT_VERSION}"
 
     async def add(self, project_id: str, name: str, document: NewDocument) -> AddedDocument:
-        """Take a document in, in the place of the one with its origin and source.
+        """Add a document, or replace the one with the same origin and source.
 
         Raises:
-            ArgumentError: There is no such collection.
+            ArgumentError: The collection does not exist.
             DocumentError: The document has no text.
             EmbedderError: The model failed; nothing was changed.
-            StoreError: The vectors could not be kept; nothing was changed.
+            StoreError: The vectors could not be stored; nothing was changed.
         """
         if not document.source.strip():
             raise ArgumentError("A document without a source was given.", hint="Name its source.")
@@ -341,7 +342,7 @@ class DocumentLibrary:
             document_id = new_id()
             store, shelf = self._workshop.vectors(row.place), vector_collection(row)
             await embed_document(document_id, pieces, passages, embedder, store, shelf)
-            # From here on it is found: the vectors alone were not.
+            # From here on searches find it, which they did not by its vectors alone.
             gone = await self._rows.replace_document(
                 StoredDocument(
                     document_id=document_id,
@@ -369,10 +370,10 @@ class DocumentLibrary:
         origins: Some[str] = (),
         documents: Some[str] = (),
     ) -> list[StoredDocument]:
-        """Remove documents by source, origin or id; gives those that were there.
+        """Delete documents by source, origin or id. Returns those that existed.
 
         Raises:
-            ArgumentError: There is no such collection.
+            ArgumentError: The collection does not exist.
         """
         async with self._alone(await self._row(project_id, name)) as row:
             doomed = [
@@ -389,17 +390,17 @@ class DocumentLibrary:
         return doomed
 
     async def settle(self, project_id: str, name: str) -> None:
-        """Prepare a collection for being searched after much was added; may be slow."""
+        """Prepare a collection for searching after many additions; may be slow."""
         row = await self._row(project_id, name)
         await self._workshop.vectors(row.place).optimize(vector_collection(row))
 
     # Searching
 
     async def vector(self, model: str, question: str) -> NDArray[np.float32]:
-        """The vector of a question.
+        """Return the vector of a question.
 
         Raises:
-            ConfigError: There is no such model.
+            ConfigError: The model does not exist.
             EmbedderError: It failed.
         """
         [vector] = await embedded(self._workshop.embedder(model), [question], "query")
@@ -412,10 +413,10 @@ class DocumentLibrary:
         vector: NDArray[np.float32],
         looking: PassageSearch,
     ) -> list[FoundPassage]:
-        """The passages of one collection that fit, best first, each with its rank there.
+        """Return matching passages of a collection, best first, with their ranks.
 
         Raises:
-            StoreError: The collection did not answer, or has failed so often that it rests.
+            StoreError: The collection failed, or is skipped after repeated failures.
             TimeoutError: It took too long.
         """
         failures, until = self._failures.get(collection.collection_id, (0, 0.0))
@@ -442,9 +443,9 @@ class DocumentLibrary:
         return passages
 
     def reranker(self) -> Reranker | None:
-        """What puts found passages in order; None: nothing does.
+        """Return the reranker for found passages; None: there is none.
 
-        A reranker that cannot be made is reported, and the order of the search stays.
+        If it cannot be created, that is logged, and the order of the search is used.
         """
         try:
             return self._workshop.reranker()
@@ -466,7 +467,7 @@ class DocumentLibrary:
         return row
 
     def _current(self, row: StoredCollection) -> Embedder:
-        """The model of a collection, if it is the one that has filled it."""
+        """Return the model of a collection, if it is the one that has filled it."""
         embedder = self._workshop.embedder(row.model)
         if embedder.identity != row.model_identity:
             raise SettingError(
@@ -503,6 +504,6 @@ class DocumentLibrary:
 
     @asynccontextmanager
     async def _alone(self, row: StoredCollection) -> AsyncGenerator[StoredCollection]:
-        """The collection as it is now, while nobody else of this process writes it."""
+        """Lock a collection against other writers in this process, and yield its current row."""
         async with self._writing.setdefault(row.collection_id, anyio.Lock()):
             yield await self._row(row.project_id, row.name)

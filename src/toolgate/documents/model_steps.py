@@ -1,6 +1,6 @@
 """The retrieval steps that ask a chat model: rephrase, select, grade.
 
-Each is a plain function with an answer to everything that can go wrong; none of them raises.
+Each is a plain function that handles every error; none of them raises.
 """
 
 import json
@@ -27,24 +27,24 @@ __all__ = [
 log = logging.getLogger(__name__)
 
 ENOUGH_SAID = 2
-"""A conversation is rephrased when it has more entries than this, the question included."""
+"""A conversation is rephrased if it has more entries than this, including the question."""
 
 MOST_REPHRASED_TOKENS = 128
-"""Tokens; chosen: a question of a long paragraph."""
+"""Tokens: a question as long as a paragraph (chosen)."""
 _MOST_CHARS = 4 * MOST_REPHRASED_TOKENS
 _GRADE_TOKENS = 64
-"""Enough for the numbers of the passages, and a word about them."""
+"""Tokens: enough for the numbers of the passages, and a remark about them."""
 
 _GRADED_NUMBER = re.compile(r"(?<![\w.])\d{1,3}(?![\w.]*\d)")
 _SAYS_NO = re.compile(r"\W*(?:no|none)\b")
 _SELECT_TOKENS = 256
-"""Tokens; chosen: a JSON array of some twenty names."""
+"""Tokens: a JSON array of about twenty names (chosen)."""
 _KEPT_ENTRIES = 20
-"""Messages of the conversation; chosen: what a question refers to is rarely older."""
+"""Messages of the conversation: questions rarely refer to older ones (chosen)."""
 _ENTRY_CHARS = 2_000
-"""Characters of a message, about 500 tokens; chosen."""
+"""Characters of a message: about 500 tokens (chosen)."""
 _GRADED_CHARS = 60_000
-"""Characters of all passages, about 15,000 tokens; chosen: fits a context of 32k."""
+"""Characters of all passages: about 15,000 tokens, which fits a context of 32k (chosen)."""
 _ARRAY_START = re.compile(r"\[")
 _QUOTES = "\"'“”„«»`"
 
@@ -54,16 +54,16 @@ class RephrasedQuestion:
     """A question that stands alone."""
 
     status: Literal["success", "error"]
-    """`error`: the model did not give one, and `query` is the question."""
+    """`error`: the model failed, and `query` is the question."""
 
     query: str
-    """What to search for."""
+    """The search query."""
 
     was_rephrased: bool = False
     """Whether it differs from the question."""
 
     error: str = ""
-    """Why there is none."""
+    """Why it was not rephrased."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,42 +71,42 @@ class GradedPassages:
     """Whether passages help."""
 
     status: Literal["success", "error"]
-    """`error`: the model did not say, and they are kept."""
+    """`error`: the model failed, and all passages are used."""
 
     relevant: Literal["yes", "no"] = "yes"
     """Whether at least one helps."""
 
     helpful: tuple[int, ...] = ()
-    """Places of the passages that help, from 0 on; empty with `yes`: the model tells no
-    differences, and all are kept."""
+    """Indexes of the passages that help, from 0; empty with `yes`: the model made no
+    distinction, and all are used."""
 
     grading_performed: bool = False
-    """Whether it was asked and has answered."""
+    """Whether the model was asked and has answered."""
 
     error: str = ""
-    """Why not."""
+    """The reason if not."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SelectedCollections:
-    """Which collections are searched."""
+    """The collections to search."""
 
     names: tuple[str, ...]
     """Best first."""
 
     selection: Literal["", "model", "all"] = ""
-    """Who chose: a model; `all`: it was asked and named none; empty: nothing was to be chosen."""
+    """How they were chosen: `model`; `all`: the model named none; empty: there was no choice."""
 
     error: str = ""
     """Why it named none."""
 
 
 class CollectionCandidate(Protocol):
-    """A collection as far as it is chosen."""
+    """The part of a collection that selection uses."""
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Its name."""
         ...
 
     @property
@@ -116,7 +116,7 @@ class CollectionCandidate(Protocol):
 
     @property
     def description(self) -> str:
-        """What is in it."""
+        """Its contents."""
         ...
 
     @property
@@ -134,13 +134,13 @@ async def rephrase(
     is_enabled: bool = True,
     timeout_s: float = 60.0,
 ) -> RephrasedQuestion:
-    """A question made whole by its conversation.
+    """Rewrite a question by its conversation, so that it stands alone.
 
     Args:
-        question: The last message of the user.
-        history: All messages of user and assistant, this question and empty ones included.
-        ask: The model; None: there is none.
-        render: Gives prompts.
+        question: The last user message.
+        history: All messages of user and assistant, including this question and empty ones.
+        ask: Asks the model; None: there is none.
+        render: Renders prompts.
         is_enabled: Whether to rephrase at all.
         timeout_s: Seconds for the model.
     """
@@ -182,17 +182,17 @@ async def select(
     render: RenderPrompt,
     timeout_s: float = 60.0,
 ) -> SelectedCollections:
-    """The collections that fit a question.
+    """Choose the collections for a question.
 
-    One is taken as it is. Without a model, all are, and so where its answer names none: a question
-    must not miss its documents because a model did not answer as it should.
+    A single candidate is chosen without asking. Without a model, or if its answer names none,
+    all are chosen: a question must not miss its documents because of a bad answer of a model.
 
     Args:
-        question: What is looked for.
-        candidates: What there is.
-        limit: How many the model may choose.
-        ask: The model; None: there is none.
-        render: Gives prompts.
+        question: The search query.
+        candidates: Collections to choose from.
+        limit: Most collections that the model may choose.
+        ask: Asks the model; None: there is none.
+        render: Renders prompts.
         timeout_s: Seconds for the model.
     """
     names = tuple(candidate.name for candidate in candidates)
@@ -231,15 +231,15 @@ async def grade(
     is_enabled: bool = True,
     timeout_s: float = 30.0,
 ) -> GradedPassages:
-    """Which documents help with a question, as it was asked; when in doubt all do.
+    """Decide which documents help to answer a question in its original form; if in doubt, all do.
 
-    One request grades all. The model answers with numbers; yes and no count for all documents.
+    One request grades all. The model answers with numbers; yes and no apply to all documents.
 
     Args:
-        question: The original one.
+        question: The original question.
         documents: Their texts.
-        ask: The model; None: there is none.
-        render: Gives prompts.
+        ask: Asks the model; None: there is none.
+        render: Renders prompts.
         is_enabled: Whether to grade at all.
         timeout_s: Seconds for the model.
     """
@@ -263,7 +263,7 @@ async def grade(
 
 
 def _verdict(reply: str, count: int) -> tuple[Literal["yes", "no"], tuple[int, ...]]:
-    """What a grade says: `2, 3`, or yes or no for all."""
+    """Parse a grade: `2, 3`, or yes or no for all."""
     numbers = {int(digits) for digits in _GRADED_NUMBER.findall(reply)}
     helpful = tuple(sorted(number - 1 for number in numbers if 1 <= number <= count))
     if helpful and not _SAYS_NO.match(reply):
@@ -283,7 +283,7 @@ def _described(candidate: CollectionCandidate) -> str:
 
 
 def _chosen(answer: str, candidates: Sequence[CollectionCandidate]) -> list[str]:
-    """Names in the first JSON array of an answer; unknown ones are left out."""
+    """Return the names in the first JSON array of an answer; unknown ones are left out."""
     parsed = _first_array(answer)
     names: Mapping[str, str] = {
         **{
@@ -303,7 +303,7 @@ def _chosen(answer: str, candidates: Sequence[CollectionCandidate]) -> list[str]
 
 
 def _first_array(text: str) -> list[object]:
-    """The first JSON array in a text that may say more; empty: there is none."""
+    """Return the first JSON array in a text that may contain more; empty: there is none."""
     decoder = json.JSONDecoder()
     for start in (match.start() for match in _ARRAY_START.finditer(text)):
         try:
@@ -315,7 +315,7 @@ def _first_array(text: str) -> list[object]:
 
 
 def _failure(error: Exception) -> str:
-    """One sentence for the log and the answer."""
+    """Return one sentence for the log and the answer."""
     reason = str(error).strip().partition("\n")[0] or type(error).__name__
     if isinstance(error, ConnectionError | TimeoutError) or getattr(error, "code", "") in {
         "model_unreachable",

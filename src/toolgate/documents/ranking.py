@@ -11,11 +11,11 @@ from toolgate.documents.base import FoundPassage
 __all__ = ["above_threshold", "diversify", "fuse_rankings", "without_duplicates"]
 
 _K = 60
-"""Of reciprocal rank fusion. https://doi.org/10.1145/1571941.1572114"""
+"""Constant of reciprocal rank fusion. https://doi.org/10.1145/1571941.1572114"""
 
 
 def without_duplicates(passages: Sequence[FoundPassage]) -> list[FoundPassage]:
-    """Of passages with exactly the same text the one with the best similarity, in its place."""
+    """Of passages with the same text, return only the one with the highest similarity."""
     best: dict[str, FoundPassage] = {}
     for passage in passages:
         better = best.get(passage.text)
@@ -25,7 +25,7 @@ def without_duplicates(passages: Sequence[FoundPassage]) -> list[FoundPassage]:
 
 
 def above_threshold(passages: Sequence[FoundPassage], threshold: float) -> list[FoundPassage]:
-    """Those that are similar enough; one that is equal to the threshold is, and 0 asks nothing."""
+    """Return passages with at least this similarity; 0 or less: all."""
     if threshold <= 0:
         return list(passages)
     return [
@@ -38,13 +38,13 @@ def above_threshold(passages: Sequence[FoundPassage], threshold: float) -> list[
 def fuse_rankings(
     lists: Sequence[Sequence[FoundPassage]], *, is_comparable: bool, by_words: bool = False
 ) -> list[FoundPassage]:
-    """Lists of several collections as one, best first, each text once.
+    """Merge lists of several collections, best first, without duplicate texts.
 
     Args:
         lists: One for each collection, best first.
-        is_comparable: Whether one model and one metric measured all similarities. If not, numbers
-            of different scales are never compared: ranks decide.
-        by_words: Whether they were found by meaning and by words, which both have a say.
+        is_comparable: Whether all similarities have the same model and metric. If not, ranks
+            decide, since numbers on different scales are never compared.
+        by_words: Whether they were found by meaning and by words, both of which count.
     """
     filled = [ranking for ranking in lists if ranking]
     if by_words:
@@ -56,7 +56,7 @@ def fuse_rankings(
     everything = [passage for ranking in filled for passage in ranking]
     if is_comparable and all(passage.similarity is not None for passage in everything):
         return without_duplicates(sorted(everything, key=_by_similarity))
-    # Equal texts of several collections speak for each other.
+    # Equal texts in several collections add to each other's score.
     scores: dict[str, float] = {}
     for ranking in filled:
         for passage in without_duplicates(ranking):
@@ -65,7 +65,7 @@ def fuse_rankings(
 
 
 def _by_both(passages: Sequence[FoundPassage]) -> list[FoundPassage]:
-    """By meaning and by words, fused by rank."""
+    """Sort by meaning and by words, fused by rank."""
     near = sorted(
         (passage for passage in passages if passage.similarity is not None), key=_by_similarity
     )
@@ -104,14 +104,14 @@ def diversify(
     limit: int,
     lambda_mult: float,
 ) -> list[int]:
-    """Numbers by maximal marginal relevance: near to the question, far from those before them.
+    """Choose by maximal marginal relevance: near to the question, far from previous choices.
 
     Args:
         question: Its vector.
         vectors: Vectors by number; a number without one is left out.
-        numbers: What is chosen from, nearest first.
-        limit: How many are chosen.
-        lambda_mult: 1: nearness alone; 0: variety alone.
+        numbers: Candidates, nearest first.
+        limit: Largest number of results.
+        lambda_mult: 1: only similarity counts; 0: only diversity.
     """
     there = [number for number in numbers if number in vectors]
     if not there:

@@ -1,4 +1,4 @@
-"""Puts the passages that a search found in the order in which they answer the question."""
+"""Sorts the passages that a search found by how well they answer the question."""
 
 import logging
 import re
@@ -17,8 +17,8 @@ __all__ = ["codes_in", "passages_worth_reading", "rerank_passages", "with_codes_
 log = logging.getLogger(__name__)
 
 _WORTH_READING: Final = 0.45
-"""Deviations below the best passage down to which others are given to a model; chosen so that
-models get half of the tokens, on the tuned collections of `benchmarks.document_questions`."""
+"""Standard deviations below the best passage up to which others are given to a model; chosen so
+that models get half of the tokens, on the tuned collections of `benchmarks.document_questions`."""
 
 _TOKEN = re.compile(r"[\w#@&][\w#@&./:+-]*")
 _CODE = re.compile(
@@ -28,11 +28,11 @@ _CODE = re.compile(
     r"|[\w.+-]+@[\w.-]+"  # submit@example.org
 )
 _LONGEST_CODE: Final = 100
-"""Characters; chosen: part numbers and identifiers are shorter."""
+"""Characters: part numbers and identifiers are shorter (chosen)."""
 
 
 def codes_in(question: str) -> list[str]:
-    """What a question names to the letter: article numbers, error codes, addresses."""
+    """Return what a question names exactly: article numbers, error codes, addresses."""
     tokens = (token.rstrip(".:/-") for token in _TOKEN.findall(question))
     return list(
         dict.fromkeys(
@@ -44,7 +44,7 @@ def codes_in(question: str) -> list[str]:
 
 
 def with_codes_first(question: str, passages: Sequence[FoundPassage]) -> list[FoundPassage]:
-    """Passages that have more of the codes of a question first, else in their order."""
+    """Move passages with more of the codes of a question to the front; else keep the order."""
     patterns = [re.compile(rf"(?<!\w){re.escape(code)}(?!\w)") for code in codes_in(question)]
     if not patterns:
         return list(passages)
@@ -62,13 +62,13 @@ async def rerank_passages(
     is_comparable: bool,
     timeout_s: float,
 ) -> list[FoundPassage]:
-    """Passages with their score, best first; as they are, if the reranker fails.
+    """Return passages with their score, best first; unchanged, if the reranker fails.
 
     Args:
-        reranker: What gives the scores.
-        question: What was searched for.
-        passages: What was found.
-        is_comparable: Whether one model and one metric measured all similarities.
+        reranker: The reranker.
+        question: The search query.
+        passages: The passages found.
+        is_comparable: Whether all similarities have the same model and metric.
         timeout_s: Seconds for the reranker.
     """
     candidates = [
@@ -95,15 +95,15 @@ async def rerank_passages(
 def passages_worth_reading(
     question: str, passages: Sequence[FoundPassage], *, most: int
 ) -> list[FoundPassage]:
-    """The first passages that are not much worse than the best; all first ones without scores.
+    """Return the first passages that are not much worse than the best.
 
-    Scores of rerankers have scales of their own, so what is much is said in deviations over all
-    passages. A passage that has a code of the question is never much worse.
+    Rerankers have different scales, so "much" is measured in standard deviations over all
+    passages. Without scores, or if the question contains codes, none is much worse.
 
     Args:
-        question: What was searched for.
-        passages: All that were found, best first.
-        most: Passages that are given at most.
+        question: The search query.
+        passages: All passages found, best first.
+        most: Largest number of results.
     """
     scores = [passage.relevance for passage in passages if passage.relevance is not None]
     if len(scores) < len(passages) or len(scores) <= most:

@@ -1,7 +1,7 @@
 """Retrieval: rephrase, select, search, fuse, grade, always in this order.
 
-Nothing in here raises for what a model, a database or a service does: a turn goes on without
-documents, and only what makes any answer wrong is told to the user.
+Failures of models, databases and services raise nothing: a turn continues without documents, and
+the user is told only what makes any answer wrong.
 """
 
 import logging
@@ -42,13 +42,13 @@ __all__ = ["NO_COLLECTIONS", "retrieve", "search_type_of"]
 log = logging.getLogger(__name__)
 
 NO_COLLECTIONS = "No vector stores available with enabled embedding models."
-"""What a user is told when there is nothing that could be searched."""
+"""Message for the user if there is nothing to search."""
 
 NOT_CONNECTED = "The documents cannot be searched now: not connected to the database."
-"""What a user is told when what holds the documents cannot be reached."""
+"""Message for the user if the vector store cannot be reached."""
 
 _LONGEST_QUESTION = 8_000
-"""Characters, about 2,000 tokens; chosen: longer texts are documents."""
+"""Characters: about 2,000 tokens; longer texts are documents (chosen)."""
 
 
 async def retrieve(
@@ -60,18 +60,18 @@ async def retrieve(
     render: RenderPrompt,
     on_found: OnRetrieved | None = None,
 ) -> Retrieval:
-    """What the documents say to a question.
+    """Return the passages that answer a question.
 
     Args:
-        library: Where they are.
-        collections: Those that may be searched; None: they could not be listed.
+        library: The documents.
+        collections: Collections that may be searched; None: they could not be listed.
         request: The question.
-        ask: The model for rephrasing, choosing and grading; None: none of that is done.
-        render: Gives prompts.
-        on_found: Told what was searched, before anything is graded.
+        ask: Asks the model for rephrasing, selecting and grading; None: these steps are skipped.
+        render: Renders prompts.
+        on_found: Called after the search, before grading.
 
     Raises:
-        ArgumentError: The request cannot be answered as it is.
+        ArgumentError: The request is invalid.
     """
     run = _RetrievalRun(library=library, request=request, ask=ask, render=render)
     usable = [
@@ -95,10 +95,10 @@ async def retrieve(
 
 
 def search_type_of(text: str) -> SearchType:
-    """A way to search by its name, however it is written: `Similarity Score Threshold`.
+    """Return a search type by its name, in any spelling: `Similarity Score Threshold`.
 
     Raises:
-        ArgumentError: There is none.
+        ArgumentError: It does not exist.
     """
     folded = "_".join(text.strip().lower().replace("-", " ").replace("_", " ").split())
     for search_type in SEARCH_TYPES:
@@ -115,7 +115,7 @@ def search_type_of(text: str) -> SearchType:
 
 @dataclass(kw_only=True)
 class _RetrievalRun:
-    """One question."""
+    """The retrieval for one question."""
 
     library: DocumentLibrary
     request: RetrieveRequest
@@ -148,7 +148,7 @@ class _RetrievalRun:
         return self.library.settings
 
     async def search(self, usable: Sequence[Collection]) -> Retrieval:
-        """Everything up to the passages."""
+        """Run all steps up to the search."""
         settings, request = self.settings, self.request
         began = perf_counter()
         self.asked = await rephrase(
@@ -199,7 +199,7 @@ class _RetrievalRun:
         query = self.asked.query
 
         async def embed(model: str) -> None:
-            """Once for each model, however many collections have it."""
+            """Embed the query once per model, however many collections use it."""
             try:
                 vectors[model] = await self.library.vector(model, query)
             except Exception as error:  # noqa: BLE001 - the collections of other models go on
@@ -273,7 +273,7 @@ class _RetrievalRun:
     async def _in_order(
         self, query: str, passages: list[FoundPassage], *, is_comparable: bool
     ) -> list[FoundPassage]:
-        """Passages as the reranker puts them, those with a code of the question first."""
+        """Sort passages by the reranker, with those that contain a code of the question first."""
         reranker = self.library.reranker()
         if reranker is not None:
             passages = await rerank_passages(
@@ -286,7 +286,7 @@ class _RetrievalRun:
         return with_codes_first(query, passages)
 
     async def graded(self, retrieval: Retrieval) -> Retrieval:
-        """The same with what a model says of the passages."""
+        """Return the retrieval with the grades of a model."""
         settings, request = self.settings, self.request
         if retrieval.status != "success" or not retrieval.documents:
             return retrieval
@@ -311,7 +311,7 @@ class _RetrievalRun:
         )
 
     def ended(self, error: str, *, for_user: str, failed: dict[str, str]) -> Retrieval:
-        """What is answered when nothing could be searched."""
+        """Return the result if nothing could be searched."""
         return Retrieval(
             status="error",
             question=self.request.question,

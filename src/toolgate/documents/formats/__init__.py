@@ -1,1 +1,1 @@
-"""Formats of files, each read by a module of its own, in worker processes."""
+"""File formats, each read by a module of its own, in worker processes."""

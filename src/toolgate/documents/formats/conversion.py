@@ -1,4 +1,4 @@
-"""Converts files to Markdown. One module per kind that needs a library."""
+"""Converts files to Markdown. One module per format that needs a library."""
 
 import csv
 import io
@@ -36,15 +36,15 @@ _READERS: Final[Mapping[str, str]] = {
     "application/pdf": "pdf",
     "application/vnd.openxmlformats-officedocument.wordprocessingml.document": "docx",
 }
-"""Modules of this folder that need a library."""
+"""Modules of this folder that need a library, by media type."""
 
 _FRONT = re.compile(r"\A---\s*\n(.*?)\n(?:---|\.\.\.)\s*(?:\n|\Z)", re.DOTALL)
 _TITLE = re.compile(r"^title\s*:\s*(.+?)\s*$", re.MULTILINE | re.IGNORECASE)
 _FIRST_HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.MULTILINE)
 _LONGEST_TITLE = 200
-"""Characters; chosen: fits a line of a list."""
+"""Characters: fits a line of a list (chosen)."""
 _MOST_COLUMNS = 500
-"""Columns of a table; chosen: wider ones are data for a database."""
+"""Columns of a table: wider ones belong in a database (chosen)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,23 +55,23 @@ class ConvertedDocument:
     """Markdown; a form feed ends a page."""
 
     title: str = ""
-    """What the document calls itself."""
+    """The document's own title."""
 
     media_type: str = "text/markdown"
-    """What the file was."""
+    """Media type of the file."""
 
     has_pages: bool = False
-    """Whether form feeds end pages that people know."""
+    """Whether form feeds mark the pages of the original."""
 
 
 class _FormatReader(Protocol):
     def read(self, data: bytes, *, name: str, max_bytes: int) -> ConvertedDocument:
-        """The text of a file."""
+        """Return the text of a file."""
         ...
 
 
 def supported_formats() -> list[str]:
-    """Endings of names that are known."""
+    """Return the supported file extensions."""
     return list(_KINDS)
 
 
@@ -83,17 +83,17 @@ def is_supported(name: str) -> bool:
 def convert(
     name: str, data: bytes, *, media_type: str = "", max_bytes: int = 2**24
 ) -> ConvertedDocument:
-    """The text of a file. Takes its time, and what is hostile for ever: for worker processes.
+    """Return the text of a file. Slow, and endless for hostile files: call it in a worker process.
 
     Args:
-        name: Its name; the ending says what it is.
-        data: What is in it.
-        media_type: What it is, where the name does not say.
-        max_bytes: Bytes of text at most.
+        name: Its name; the extension determines its format.
+        data: Its content.
+        media_type: Its format, if the name has no known extension.
+        max_bytes: Largest size of the text in bytes.
 
     Raises:
-        DocumentError: It is empty, broken, encrypted, too large, or nothing that can be read.
-        MemoryError: It needs more than there is.
+        DocumentError: It is empty, broken, encrypted, too large, or has an unknown format.
+        MemoryError: It needs more memory than there is.
         MissingExtraError: A library for it is not installed.
     """
     kind = _KINDS.get(PurePosixPath(name.lower()).suffix, "")
@@ -126,7 +126,7 @@ def convert(
 
 
 def too_much_text(name: str, size: int, max_bytes: int) -> DocumentError:
-    """The error for a file that holds so many bytes of text, or more."""
+    """Return the error for a file with `size` or more bytes of text."""
     return DocumentError(
         f"{name} holds {size / 2**20:.1f} MB of text.",
         allowed=f"Allowed: {max_bytes / 2**20:g} MB (setting documents.max_text_mb).",
@@ -170,7 +170,7 @@ def _reader(module: str, name: str) -> _FormatReader:
 
 
 def _decoded(name: str, data: bytes) -> str:
-    """Text of bytes: UTF-8, UTF-16 with its mark, else as Windows writes western languages."""
+    """Decode text: UTF-8, UTF-16 with a byte order mark, else Windows-1252."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return data.decode("utf-16")
     if b"\0" in data[:65_536]:
@@ -185,7 +185,7 @@ def _decoded(name: str, data: bytes) -> str:
 
 
 def _table(text: str, name: str, delimiter: str) -> str:
-    """Rows as a table of Markdown; the first one is its head."""
+    """Return rows as a Markdown table, with the first one as its header."""
     csv.field_size_limit(2**24)
     if not delimiter:
         try:

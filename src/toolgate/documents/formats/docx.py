@@ -1,4 +1,4 @@
-"""Word documents to Markdown through HTML, with headings, lists and tables."""
+"""Converts Word documents to Markdown by way of HTML, with headings, lists and tables."""
 
 import io
 import zipfile
@@ -15,23 +15,23 @@ from toolgate.errors import DocumentError
 __all__ = ["read"]
 
 _OLD = b"\xd0\xcf\x11\xe0"
-"""How files of Office begin that are encrypted, or older than 2007."""
+"""Start of Office files that are encrypted, or older than 2007."""
 
 _MOST_UNPACKED = 20
-"""Times as much as the text may be that all parts of a document may be, pictures included."""
+"""Largest size of all unpacked parts, including pictures, as a multiple of the largest text."""
 
 _MOST_ELEMENTS = 1_000_000
-"""Elements of XML in all parts; each takes 60 µs and 750 bytes (mammoth 1.13.0, 2026-11-24)."""
+"""XML elements in all parts; each takes 60 µs and 750 bytes (mammoth 1.13.0, 2026-11-24)."""
 
 _FEW_ELEMENTS = 50_000
-"""Elements that a file of any size may have, besides ten for each of its bytes.
+"""XML elements that any file may have, besides ten per byte of the file.
 
-Packed repetition has up to 170 for each byte, so that a file of 2 KB would take 14 s.
+Compressed repetition reaches 170 per byte, so that a file of 2 KB would take 14 s.
 """
 
 
 def read(data: bytes, *, name: str, max_bytes: int) -> ConvertedDocument:
-    """The text of a document."""
+    """Return the text of a document."""
     if data.startswith(_OLD):
         raise DocumentError(
             f"{name} is encrypted, or from a version of Word before 2007.",
@@ -55,7 +55,7 @@ def read(data: bytes, *, name: str, max_bytes: int) -> ConvertedDocument:
 
 
 def _check_parts(parts: zipfile.ZipFile, name: str, *, elements: int, max_bytes: int) -> None:
-    """Refuse what the library would read for too long, and definitions of entities."""
+    """Reject entity definitions, and what would take the library too long."""
     count = size = 0
 
     def start(_name: str, _attributes: object) -> None:
@@ -91,6 +91,6 @@ def _check_parts(parts: zipfile.ZipFile, name: str, *, elements: int, max_bytes:
 
 
 def _no_image(image: object) -> list[object]:
-    """Pictures are no text."""
+    """Drop images, which have no text."""
     del image
     return []

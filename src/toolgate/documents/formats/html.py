@@ -1,4 +1,4 @@
-"""HTML to Markdown, without scripts, styles and navigation."""
+"""Converts HTML to Markdown, without scripts, styles and navigation."""
 
 import bs4
 import markdownify
@@ -11,14 +11,14 @@ __all__ = ["markdown_of", "read"]
 _NO_TEXT = ("script", "style", "noscript", "template", "svg", "nav", "form", "iframe", "img")
 
 _AROUND_TEXT = ("header", "footer", "aside")
-"""What pages have in common; within an article or the main part it belongs to the text."""
+"""Repeated parts of pages; inside an article or the main element they belong to the text."""
 
 _MOST_TAGS = 1_000_000
-"""Tags; chosen: bounds time and memory."""
+"""Tags: bounds time and memory (chosen)."""
 
 
 def read(data: bytes, *, name: str, max_bytes: int) -> ConvertedDocument:  # noqa: ARG001 - contract
-    """The text of a page."""
+    """Return the text of a page."""
     tags = data.count(b"<")
     if tags > _MOST_TAGS:
         raise DocumentError(
@@ -35,7 +35,7 @@ def read(data: bytes, *, name: str, max_bytes: int) -> ConvertedDocument:  # noq
 
 
 def markdown_of(page: bs4.BeautifulSoup) -> str:
-    """The text of a page, with headings and tables as Markdown writes them."""
+    """Return the text of a page, with headings and tables in Markdown."""
     converter = markdownify.MarkdownConverter(
         heading_style="ATX",
         bullets="-",

@@ -1,4 +1,4 @@
-"""Removes what a page repeats and no reader looks for: running headers, footers, page numbers."""
+"""Removes repeated parts of pages without content: running headers, footers, page numbers."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -8,29 +8,29 @@ from typing import Final
 __all__ = ["without_hyphenation", "without_page_furniture"]
 
 _EDGE_LINES: Final = 3
-"""Lines at the top and at the bottom of a page that may be furniture."""
+"""Lines at the top and at the bottom of a page that may be removed."""
 
 _FEWEST_PAGES: Final = 3
-"""Pages on which a line has to stand before it counts as repeated."""
+"""Number of pages on which a line must occur to count as repeated."""
 
 _ON_MOST_PAGES: Final = 0.5
-"""Share of the pages from which on a repeated line without a page number is furniture."""
+"""Share of pages from which a repeated line without a page number is removed."""
 
 _LONGEST_LINE: Final = 120
-"""Characters; a longer line is text."""
+"""Characters; longer lines are text."""
 
 _CONTENTS = re.compile(r"(?:\.[ ]?){5,}\s*(?:\d+|[ivxlc]+)?\s*")
-"""The end of a line of a table of contents: dots up to a page number."""
+"""End of a line in a table of contents: dots up to a page number."""
 
 _NUMBER = re.compile(r"\d+")
 _HYPHENATED = re.compile(r"([^\W\d_]+)-[ \t]*\n[ \t]*([a-z]+)")
 
 
 def without_page_furniture(pages: Sequence[str]) -> list[str]:
-    """The pages of a document without running headers, footers, page numbers and contents.
+    """Return the pages of a document without running headers, footers, page numbers and contents.
 
-    A line at the edge of a page is furniture if the same line, but for its numbers, is at the edge
-    of at least three pages, and either one of its numbers counts these pages or it is on half of
+    A line at the edge of a page is removed if the same line, ignoring numbers, is at the edge of
+    at least three pages, and either one of its numbers counts these pages or it is on half of
     all pages.
     """
     edges = [_edge_lines(page) for page in pages]
@@ -57,9 +57,9 @@ def without_page_furniture(pages: Sequence[str]) -> list[str]:
 
 
 def without_hyphenation(text: str) -> str:
-    """Words that were divided at the end of a line in one piece.
+    """Join words that were hyphenated at the end of a line.
 
-    A hyphen stays where the text has the word with it elsewhere: `two-` `handed`, if there is
+    A hyphen stays if the text contains the word with it elsewhere: `two-` `handed`, if there is
     `two-handed`.
     """
     compounds = set(re.findall(r"[^\W\d_]+-[a-z]+", text.lower()))
@@ -73,7 +73,7 @@ def without_hyphenation(text: str) -> str:
 
 
 def _edge_lines(page: str) -> dict[int, str]:
-    """The first and last lines of a page that say something, by their place."""
+    """Return the first and last non-empty lines of a page by their position."""
     filled = [(at, line.strip()) for at, line in enumerate(page.split("\n")) if line.strip()]
     edge = filled[:_EDGE_LINES] + filled[_EDGE_LINES:][-_EDGE_LINES:]
     return {at: line for at, line in edge if len(line) <= _LONGEST_LINE}
@@ -85,11 +85,11 @@ def _is_of_contents(line: str) -> bool:
 
 
 def _shape(line: str) -> str:
-    """A line without what differs from page to page."""
+    """Return a line without the parts that differ from page to page."""
     return _NUMBER.sub("#", " ".join(line.split()))
 
 
 def _counts_pages(by_page: Mapping[int, Sequence[int]]) -> bool:
-    """Whether a number of a line grows with the pages, as page numbers do."""
+    """Whether a number in a line grows with the pages, as page numbers do."""
     offsets = [value - page for page, values in by_page.items() for value in values]
     return bool(offsets) and offsets.count(mode(offsets)) >= max(_FEWEST_PAGES, 0.8 * len(by_page))

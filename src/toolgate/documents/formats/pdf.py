@@ -1,4 +1,4 @@
-"""PDF to text, page by page, with the headings of the outline."""
+"""Converts PDF to text, page by page, with the headings of the outline."""
 
 import io
 import logging
@@ -18,10 +18,10 @@ __all__ = ["read"]
 log = logging.getLogger(__name__)
 
 _MOST_PAGES = 20_000
-"""Pages; chosen: bounds time, above any book."""
+"""Pages: bounds time, more than any book has (chosen)."""
 
 _HEADING_LINES = 3
-"""Lines over which a heading may run."""
+"""Most lines of a heading."""
 
 _SECTION_NUMBER = re.compile(
     r"^(?:chapter|appendix|part)?\s*(?:\d+|[a-z]\b)(?:\.\d+)*[.:]?\s+", re.IGNORECASE
@@ -29,7 +29,7 @@ _SECTION_NUMBER = re.compile(
 
 
 def read(data: bytes, *, name: str, max_bytes: int) -> ConvertedDocument:
-    """The text of a file."""
+    """Return the text of a file."""
     reader = pypdf.PdfReader(io.BytesIO(data))
     try:
         if reader.is_encrypted and not reader.decrypt(""):
@@ -63,9 +63,9 @@ def read(data: bytes, *, name: str, max_bytes: int) -> ConvertedDocument:
 
 
 def _text_of(page: pypdf.PageObject) -> str:
-    """The text of a page; what stands above the text before it begins a line of its own.
+    """Return the text of a page; text above the previous text starts a new line.
 
-    Headers are often written last, and would be glued to the last word of the page.
+    Headers often come last in the file, and would be joined to the last word of the page.
     """
     parts: list[str] = []
     lowest = float("inf")
@@ -88,7 +88,7 @@ def _encrypted(name: str) -> DocumentError:
 
 
 def _headings(reader: pypdf.PdfReader) -> dict[int, list[tuple[int, str]]]:
-    """Levels and titles of the outline by page, from 0 on; none where it is broken."""
+    """Return levels and titles of the outline by page, from 0; empty if it is broken."""
     headings: dict[int, list[tuple[int, str]]] = {}
     try:
         outline: Any = reader.outline
@@ -111,7 +111,7 @@ def _entries(outline: Sequence[Any], level: int) -> Iterator[tuple[int, Any]]:
 
 
 def _with_headings(text: str, headings: Sequence[tuple[int, str]]) -> str:
-    """Headings where the page has their words in lines of their own, else before the page."""
+    """Mark headings if their words are on lines of their own, else put them before the page."""
     lines = text.split("\n")
     begin = 0
     above: list[str] = []
@@ -135,7 +135,7 @@ def _with_headings(text: str, headings: Sequence[tuple[int, str]]) -> str:
 
 
 def _is_heading(line: str, title: str) -> bool:
-    """Whether a line is a heading of the outline, which often leaves out its number."""
+    """Whether a line is a heading of the outline, which often lacks its number."""
     folded, sought = _folded(line), _folded(title)
     return folded == sought or _folded(_SECTION_NUMBER.sub("", line.strip())) == sought
 

@@ -1,4 +1,4 @@
-"""Plain text to Markdown: headings marked, pages and hyphenation undone."""
+"""Converts plain text to Markdown: marks headings, removes page breaks and hyphenation."""
 
 import re
 from collections.abc import Sequence
@@ -11,24 +11,24 @@ from toolgate.documents.formats.page_furniture import without_hyphenation, witho
 __all__ = ["markdown_of_text"]
 
 _NUMBERED = re.compile(r"((?:\d{1,2}|[A-Z](?=[.]))(?:\.\d{1,2})*)\.?[ \t]{1,4}(\S.*)")
-"""`7.2. Weapons`, `A.5 Vote counting`."""
+"""Numbered headings: `7.2. Weapons`, `A.5 Vote counting`."""
 
 _LONGEST_HEADING: Final = 90
-"""Characters; chosen: a line of a printed page has about 80."""
+"""Characters: a line of a printed page has about 80 (chosen)."""
 _INDENTED_SHARE: Final = 0.6
-"""Share of indented lines from which on a line at the margin is a heading."""
+"""Share of indented lines from which a line at the margin is a heading."""
 
 _FEWEST_BREAKS: Final = 3
-"""Repetitions; chosen: fewer lines that look alike may be chance."""
+"""Similar lines from which they are page breaks; fewer may be chance (chosen)."""
 _NUMBER = re.compile(r"\d+")
 _JUSTIFIED = re.compile(r"(?<=\S)  (?=\S)")
-"""Blanks that only fill a line."""
+"""Spaces that only justify a line."""
 
 _MARKS_HEADING = re.compile(r"^(?=#{1,6}\s)", re.MULTILINE)
 
 
 def markdown_of_text(text: str) -> str:
-    """A text as Markdown. Lines that only look like headings of Markdown are not."""
+    """Convert a text to Markdown, escaping lines that only look like Markdown headings."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     text = _MARKS_HEADING.sub(r"\\", text)
     pages = text.split("\f") if "\f" in text else _pages_of(text)
@@ -38,7 +38,7 @@ def markdown_of_text(text: str) -> str:
 
 
 def _pages_of(text: str) -> list[str]:
-    """Pages of a text that was made for a printer, by the lines that number them."""
+    """Split a text that was formatted for printing into pages, by its page number lines."""
     lines = text.split("\n")
     numbered: dict[str, list[tuple[int, int]]] = {}
     for at, line in enumerate(lines):
@@ -49,7 +49,7 @@ def _pages_of(text: str) -> list[str]:
             numbered.setdefault(shape, []).append((at, int(numbers[-1])))
     for shape, places in numbered.items():
         values = [value for _, value in places]
-        # A list of figures or of chapters would count too, but one word is not said before each.
+        # Numbers of figures or chapters increase, too, but are not all preceded by the same words.
         counts = values == list(range(values[0], values[0] + len(values)))
         if len(places) >= _FEWEST_BREAKS and counts and any(char.isalpha() for char in shape):
             cuts = [_page_start(lines, at) for at, _ in places]
@@ -59,7 +59,7 @@ def _pages_of(text: str) -> list[str]:
 
 
 def _page_start(lines: Sequence[str], header: int) -> int:
-    """Where the page of a header begins: after the footer of the page before."""
+    """Return the start of the page of a header: after the footer of the previous page."""
     at = header
     while at > 0 and not _line(lines, at - 1):
         at -= 1
@@ -67,7 +67,7 @@ def _page_start(lines: Sequence[str], header: int) -> int:
 
 
 def _joined_pages(pages: Sequence[str]) -> list[str]:
-    """The lines of all pages; a paragraph that goes on after a page break is one."""
+    """Return the lines of all pages, joining paragraphs across page breaks."""
     joined: list[str] = []
     for page in pages:
         lines = page.strip("\n").split("\n")
@@ -87,9 +87,9 @@ def _goes_on(last: str, following: str) -> bool:
 
 
 def _with_headings(lines: Sequence[str]) -> list[str]:
-    """The lines with headings as Markdown writes them.
+    """Return the lines with headings in Markdown.
 
-    Headings stand alone: numbered lines, and lines at the margin of a text that is indented.
+    Headings stand alone: numbered lines, and lines at the margin of an indented text.
     """
     filled = [line for line in lines if line.strip()]
     indented = sum(line[0].isspace() for line in filled)
@@ -113,7 +113,7 @@ def _with_headings(lines: Sequence[str]) -> list[str]:
 
 
 def _is_list_item(lines: Sequence[str], at: int) -> bool:
-    """Whether a numbered line has less to say than a heading: what follows is not its text."""
+    """Whether a numbered line is not a heading, because no text of its own follows."""
     following = next((line for line in lines[at + 1 :] if line.strip()), "")
     indent = len(lines[at]) - len(lines[at].lstrip())
     return not following or len(following) - len(following.lstrip()) < indent

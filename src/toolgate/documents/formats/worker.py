@@ -1,4 +1,4 @@
-"""What runs in a worker process: one conversion, with its errors as answers."""
+"""The code of a worker process: one conversion, which returns errors as replies."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -10,7 +10,7 @@ from toolgate.errors import DocumentError, MissingExtraError, ToolgateError
 __all__ = ["WORKER_FUNCTION", "answer", "received"]
 
 WORKER_FUNCTION: Final = "toolgate.documents.formats.worker:answer"
-"""What a worker runs."""
+"""The function that a worker runs."""
 
 _ERRORS: Final[Mapping[str, type[ToolgateError]]] = {
     kind.code: kind for kind in (DocumentError, MissingExtraError)
@@ -18,11 +18,11 @@ _ERRORS: Final[Mapping[str, type[ToolgateError]]] = {
 
 
 def answer(request: Mapping[str, Any], data: bytes) -> Mapping[str, Any]:
-    """A converted file as JSON, or why it cannot be converted.
+    """Return a converted file as JSON, or why it cannot be converted.
 
     Args:
         request: The other arguments of `convert`.
-        data: What is in the file.
+        data: Content of the file.
     """
     try:
         converted = convert(request["name"], data, **request["options"])
@@ -34,7 +34,7 @@ def answer(request: Mapping[str, Any], data: bytes) -> Mapping[str, Any]:
 
 
 def received(reply: Mapping[str, Any]) -> ConvertedDocument:
-    """The converted file in an answer.
+    """Return the converted file in a reply.
 
     Raises:
         DocumentError: It cannot be converted.
@@ -46,5 +46,5 @@ def received(reply: Mapping[str, Any]) -> ConvertedDocument:
 
 
 def _valid(text: str) -> str:
-    """Half a pair of UTF-16, which files can hold and JSON cannot, becomes a question mark."""
+    """Replace lone surrogates, which files may contain and JSON may not, by question marks."""
     return text.encode("utf-8", "replace").decode()

@@ -253,10 +253,10 @@ class JwtAuthenticator:
             try:
                 by_id[str(entry.get("kid") or "")] = jwt.PyJWK(entry)
             except jwt.PyJWTError:
-                continue  # of a kind that is not known here
+                continue  # an unsupported kind of key
         self._keys = by_id
         self._fetched_at = monotonic()
-        self._checked.clear()  # a key that was taken back takes its tokens along
+        self._checked.clear()  # a withdrawn key invalidates its tokens
 
     async def _jwks_url(self) -> str:
         """Return the key address of the provider's metadata (OpenID Discovery, RFC 8414)."""

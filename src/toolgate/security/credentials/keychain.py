@@ -143,7 +143,7 @@ class Keychain:
                 if await self._rows.save(changed, over=current.version, quietly=True):
                     count += 1
                     break
-                current = await self._rows.get(current.key)  # somebody else was first
+                current = await self._rows.get(current.key)  # another process was first
         return count
 
     async def _learn(self, *, make: bool) -> None:

@@ -332,7 +332,7 @@ class OAuthClient:
         self, endpoint: TokenEndpoint, *, refresh_token: str, resource: str, scopes: str
     ) -> OAuthToken:
         """Return renewed tokens; raises the same errors as `exchange_code`."""
-        del scopes  # left out, it stays what was granted (RFC 6749, section 6)
+        del scopes  # if omitted, it stays as granted (RFC 6749, section 6)
         form = {"grant_type": "refresh_token", "refresh_token": refresh_token}
         return await self._token(endpoint, form | {"resource": resource})
 

@@ -198,7 +198,7 @@ class CredentialProvider:
             credential = await self._of_anybody(spec)
         # A credential is bound to its origin: changing the URL of a server must not send it there.
         if credential is None or credential.secret.get("origin") not in {None, origin_of(spec)}:
-            return None  # it was got for another address
+            return None  # obtained for another address
         return credential
 
     async def _of_anybody(self, spec: ServerSpec) -> DecryptedCredential | None:
@@ -272,7 +272,7 @@ class CredentialProvider:
     def _over(self, key: CredentialKey, task: "asyncio.Task[str]") -> None:
         self._renewing.pop(key, None)
         if not task.cancelled():
-            task.exception()  # seen, also when nobody waits any more
+            task.exception()  # mark as retrieved, even if nobody waits any more
 
     async def _renew(self, spec: ServerSpec, key: CredentialKey, used: str) -> str:
         subject = key.subject
@@ -344,7 +344,7 @@ class CredentialProvider:
             # A new login has replaced this one meanwhile and takes precedence.
             if current.secret.get("refresh_token") != secret["refresh_token"]:
                 return str(current.secret.get("access_token") or fresh.access_token)
-            credential = current  # only encrypted anew
+            credential = current  # only re-encrypted
         log.info("login renewed", extra={"server": spec.name})
         return str(fresh.access_token)
 

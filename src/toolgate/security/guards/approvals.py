@@ -390,7 +390,7 @@ class Approvals:
             return
         content = json_object(answer.get("content"))
         comment = str(content.get("comment") or "")[:_MOST_COMMENT]
-        with suppress(DecidedError):  # somebody else was faster: that counts
+        with suppress(DecidedError):  # an earlier decision counts
             await self.decide(
                 caller,
                 approval_id,

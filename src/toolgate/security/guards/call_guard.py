@@ -424,7 +424,7 @@ def _compiled(table: GuardTable) -> _Compiled:
                 hint="Correct it there.",
             ) from error
     if table.sql:
-        check_statement("SELECT 1", "sqlite")  # raises now where the parser is missing
+        check_statement("SELECT 1", "sqlite")  # raises now if the parser is missing
     deny: dict[str, list[tuple[str, Any]]] = {}
     for name, patterns in table.deny.items():
         for pattern in patterns:
@@ -446,9 +446,9 @@ def _compiled(table: GuardTable) -> _Compiled:
 def _validator(schema: Json) -> Any:
     return jsonschema_rs.validator_for(
         schema,
-        mask="the value",  # what came may be a secret
+        mask="the value",  # the value may be a secret
         offline=True,
-        pattern_options=jsonschema_rs.RegexOptions(),  # in time that grows with the text alone
+        pattern_options=jsonschema_rs.RegexOptions(),  # linear in the text
     )
 
 

@@ -110,7 +110,7 @@ class PathReadings:
             normal = self._normal(spelling)
             plain = dict.fromkeys((*normal, *map(_from_root, normal)))
             paths |= plain
-            for path in (*plain, spelling):  # as it is spelled: a link before `..` leads elsewhere
+            for path in (*plain, spelling):  # also as spelled: a link before `..` leads elsewhere
                 paths |= dict.fromkeys(self._on_disk(path, keep_relative=keep_relative))
         folders = [f"{path}/" for path in paths if path and not path.endswith("/")]
         return [*paths, *folders]
@@ -276,7 +276,7 @@ def _lexical(path: str) -> str:
 
 
 def _physical(path: str, folder: str) -> str:
-    """Do the same, with kernel links to a folder of a process leading to `folder`."""
+    """Remove the same, while kernel links to a folder of a process lead to `folder`."""
     # Kernel links can only be reached from the root.
     if not path.startswith("/"):
         return _lexical(path)

@@ -1,1 +1,1 @@
-"""How likely a tool helps: calibration and the cutoff below which nothing fits."""
+"""Relevance: how likely a tool helps, and the cutoff below which nothing fits."""

@@ -1,9 +1,10 @@
-"""What tools do in general, as a yardstick: some hundred short texts (`background_texts.json`).
+"""A yardstick for similarity: some hundred short texts about what tools do in general.
 
-A request that nothing serves is often nearer to one of them than to any tool that is there. How far
-the tools are ahead of them says more than how near they are: it depends little on how a request is
-worded, how long it is, and how large the catalog is. The texts are of no catalog and of no data
-set: what people ask every day, and what is done with programs, files and services.
+A request that no tool serves is often nearer to one of these texts (`background_texts.json`)
+than to any existing tool. The lead of the tools over the texts says more than their similarity:
+it depends little on the wording and length of a request and on the size of the catalog. The
+texts come from no catalog and no data set: they are common everyday requests, and common tasks
+with programs, files and services.
 """
 
 import json
@@ -20,15 +21,17 @@ __all__ = ["background_vectors"]
 
 _FILE = Path(__file__).with_name("background_texts.json")
 _MODELS = "bundled-"
-"""The line with a yardstick is fitted to these models; others would be asked for nothing."""
+"""Models to which the cutoff with a yardstick is fitted; for others, embedding the texts is
+useless."""
 
 _vectors_by_model: dict[str, NDArray[np.float32]] = {}
 
 
 async def background_vectors(embedder: Embedder) -> NDArray[np.float32] | None:
-    """Vectors of the texts, which a process computes once.
+    """Return the vectors of the texts, which a process computes once.
 
-    None: this embedder has no yardstick, or it fails, which who embeds the tools will hear.
+    None if the yardstick is not fitted to this embedder, or if the embedder fails, which is
+    reported when it embeds the tools.
     """
     try:
         model = embedder.identity

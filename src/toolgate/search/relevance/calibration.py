@@ -1,10 +1,10 @@
 """Relevance: how likely a tool helps, fitted on labelled requests by `training/calibrate.py`.
 
-Two logistic models. The first is about a hit: how near it is to the request in meaning and words,
-how far behind the best one, and how many others are as good. The second is about a request: whether
-its best hit is near enough that anything fits at all: nearer than what tools do in general. A
-request of few words comes near to something by chance, so it has to come nearer, or to find its
-words; and among more tools one is nearer by chance.
+There are two logistic models. The first rates a hit: how similar it is to the request in meaning
+and words, how far it is behind the best one, and how many others are as good. The second rates a
+request: whether its best hit is so similar that anything fits, compared with what tools do in
+general. A request of few words is similar to something by chance, so it needs more similarity or
+a match of its words; and the more tools there are, the more similar the best one is by chance.
 """
 
 import json
@@ -33,71 +33,72 @@ __all__ = [
 
 _FILE = Path(__file__).with_name("calibration.json")
 _MOST = 0.99
-"""The highest probability: nothing but an exact name is certain; chosen."""
+"""The highest probability: only an exact name is certain; chosen."""
 _LEAST = 0.0001
 """The lowest probability; chosen."""
 _HALF = 0.1
-"""Share of words at which relevance is 0.55 where there is no cosine; chosen."""
+"""Share of words for which relevance is 0.55 without a cosine; chosen."""
 _WORDS_CUT = 0.02
 """Share of words below which nothing fits, without a cosine; chosen."""
 COMPETITORS = 30
-"""Best tools that are compared with each other; chosen."""
+"""Number of best tools that are compared with each other; chosen."""
 NAMED = 3
-"""Best tools whose names say whether anything fits a request; chosen."""
+"""Number of best tools whose names help decide whether anything fits a request; chosen."""
 _RIVAL_HEAT = 4.0
-"""A tool whose score is 0.27 less than the best counts a third; chosen."""
+"""Decay of a rival's weight: one with a score 0.27 below the best counts a third; chosen."""
 _USUAL_GAP = 0.6
-"""How far the score of a tool that has nothing to do with the request is behind the best. It stands
-for the tools that a small catalog lacks: among three tools, one is the best by far for any request;
-chosen.
-"""
+"""Assumed distance of an unrelated tool's score from the best. Such tools stand in for those
+that a small catalog lacks: among three tools, one is by far the best for any request; chosen."""
 _SHORT_WORDS = 5.0
-"""With so many words more that say something, a request is a third as short; chosen."""
+"""Number of additional informative words that reduce the shortness of a request to a third;
+chosen."""
 _BRIEF_WORDS = 5.0
-"""With so many words more of any kind, a request is a third as brief; chosen."""
+"""Number of additional words of any kind that reduce the brevity of a request to a third;
+chosen."""
 _BRIEFEST = 5
-"""Words of the briefest request; a single one that a tool has may well be enough; chosen."""
+"""Number of words up to which brevity is the same; a single word that a tool has may be enough;
+chosen."""
 
 
 class Evidence(NamedTuple):
-    """What speaks for a hit; a tuple, since each search makes one for every hit."""
+    """Evidence for a hit; a tuple for speed, since each search creates one per hit."""
 
     cosine: float | None
-    """Best cosine of the request or one of its clauses; None without a vector."""
+    """Highest cosine of the request or one of its clauses; None without a vector."""
 
     covered: float
-    """Best share of the words of the request or one of its clauses, in [0, 1)."""
+    """Largest covered share of the words of the request or one of its clauses, in [0, 1)."""
 
     gap: float = 0.0
-    """How far its score is behind the best one, in [0, 1]."""
+    """Distance of its score from the best one, in [0, 1]."""
 
     rivals: float = 0.0
-    """How many tools have about the score of the best, from `rivals_of`."""
+    """How many tools have about the best score, from `rivals_of`."""
 
     word_share: float = 0.0
-    """Share of what the request's words say that the tool has, in [0, 1]."""
+    """Share of the request's words that the tool has, weighted by information, in [0, 1]."""
 
     words: int = 0
-    """Words of the request that say something."""
+    """Number of informative words of the request."""
 
     n_words: int = 0
-    """All its words."""
+    """Number of all words of the request."""
 
     behind: float = 0.0
-    """How far its cosine is behind the nearest one, in [0, 2]."""
+    """Distance of its cosine from the highest one, in [0, 2]."""
 
     tools: int = 0
-    """How many tools were searched."""
+    """Number of tools that were searched."""
 
     ahead: float | None = None
-    """How much nearer the nearest tool is than what tools do in general; None: nobody knows."""
+    """Lead of the most similar tool over the background texts, as a cosine; None without these."""
 
     named: float = 0.0
-    """Share of what the request's words say that the tool's name says, in these words or others for
-    the same thing, in [0, 1]."""
+    """Share of the request's words that the tool's name has, directly or as related words, in
+    [0, 1]."""
 
     name_share: float = 0.0
-    """Share of what the tool's name says that the request says likewise, in [0, 1]."""
+    """Share of the tool's name that the request has, directly or as related words, in [0, 1]."""
 
     best_named: float = 0.0
     """The highest `named` of the best hits."""
@@ -109,23 +110,23 @@ class Evidence(NamedTuple):
     """The highest cosine of all hits."""
 
     own: float = 0.0
-    """Cosine of the best hit to the request as it is, not moved towards typical requests."""
+    """Cosine of the best hit to the original request, not moved towards typical requests."""
 
     most_covered: float = 0.0
     """The highest `covered` of the best hits."""
 
     @property
     def telling(self) -> float:
-        """Share of the request's words that say something, in [0, 1]."""
+        """Share of the request's words that are informative, in [0, 1]."""
         return self.words / max(1, self.words, self.n_words)
 
 
 Fit = Literal["good", "unsure", "none"]
-"""Whether anything fits a request: something does, perhaps, nothing."""
+"""Whether anything fits a request: yes, perhaps, no."""
 
 
 def best_fit(fits: Iterable[Fit]) -> Fit:
-    """The best of several; `none` of none."""
+    """Return the best of several fits; `none` if there are none."""
     given = frozenset(fits)
     for fit in _FITS:
         if fit in given:
@@ -138,63 +139,64 @@ _FITS: Final[tuple[Fit, ...]] = ("good", "unsure", "none")
 
 @dataclass(frozen=True, kw_only=True)
 class FitModel:
-    """How likely it is that anything fits a request: a logistic model."""
+    """A logistic model of how likely anything fits a request."""
 
     weights: Mapping[str, float]
-    """By the names of `request_evidence`."""
+    """Weights, by the names of `request_evidence`."""
     none_below: float
     """Logit below which nothing fits a long request."""
     none_brief: float
-    """What each unit of `brevity` adds to that."""
+    """Increase of this cutoff per unit of `brevity`."""
     none_brief_tools: float
-    """What each unit of `brevity` adds to it for each unit of `chance` between these two."""
+    """Increase of the cutoff per unit of `brevity` and unit of `chance`, within the next two
+    bounds."""
     least_chance: float
-    """`chance` of the smallest catalog that phrases were fitted on."""
+    """`chance` of the smallest catalog used for fitting phrases."""
     most_chance: float
-    """The same of the largest."""
+    """`chance` of the largest catalog used for fitting phrases."""
     good_from: float
-    """Logit from which something does."""
+    """Logit from which something fits."""
 
     def margin(self, evidence: Evidence) -> float:
-        """How far the request is above the line of "nothing fits", as a cosine."""
+        """Return the distance above the cutoff for "nothing fits", as a cosine."""
         return (self.logit(evidence) - self._line(evidence)) / self._per_cosine
 
     def sure_margin(self, evidence: Evidence) -> float:
-        """The margin from which something surely fits the request."""
+        """Return the margin from which something certainly fits the request."""
         return max(0.0, self.good_from - self._line(evidence)) / self._per_cosine
 
     def logit(self, evidence: Evidence) -> float:
-        """How likely something fits."""
+        """Return how likely something fits, as a logit."""
         known = request_evidence(evidence)
         return sum(weight * known[name] for name, weight in self.weights.items())
 
     def _line(self, evidence: Evidence) -> float:
-        # Among many tools one is near a short request by chance.
+        # With many tools, one is similar to a short request by chance.
         size = min(self.most_chance, max(self.least_chance, chance(evidence.tools)))
         brief = self.none_brief + self.none_brief_tools * size
         return self.none_below + brief * brevity(evidence.n_words)
 
     @property
     def _per_cosine(self) -> float:
-        # What a tool gains that is nearer by one: `own` moves along with the cosine.
+        # Increase of the logit per unit of cosine: `own` changes with the cosine.
         return sum(self.weights.get(name, 0.0) for name in ("cosine", "ahead", "own"))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """Two logistic models for the bundled embedder; the weights are of the file."""
+    """Two logistic models for the bundled embedder, with weights from the file."""
 
     hits: Mapping[str, float]
-    """Weights of what `hit_evidence` gives."""
+    """Weights, by the names of `hit_evidence`."""
     fit: FitModel
-    """Whether anything fits."""
+    """Model of whether anything fits."""
     fit_alone: FitModel
-    """The same where nobody knows how far ahead of other texts the nearest tool is."""
+    """The same model without background texts."""
 
     def relevance(self, evidence: Evidence) -> float:
-        """Probability in (0, 1) that the tool helps; without a cosine a guess from its words."""
+        """Return the probability in (0, 1) that the tool helps; without a cosine, a guess."""
         if evidence.cosine is None:
-            # A hyperbola: steep at the start, since a few rare words already say much.
+            # A hyperbola: steep at the start, since a few rare words are strong evidence.
             guess = evidence.covered * (1 + _HALF) / (evidence.covered + _HALF)
             return min(_MOST, max(_LEAST, guess))
         known = hit_evidence(evidence, self._fit_model(evidence).logit(evidence))
@@ -202,16 +204,16 @@ class Calibration:
         return min(_MOST, max(_LEAST, 1 / (1 + math.exp(-logit))))
 
     def margin(self, evidence: Evidence) -> float:
-        """How far the best hit is above the line of "nothing fits"; negative when below it.
+        """Return the best hit's distance above the cutoff for "nothing fits"; negative below it.
 
-        A cosine; without one a share of words.
+        As a cosine; without one, as a share of words.
         """
         if evidence.cosine is None:
             return evidence.covered - _WORDS_CUT
         return self._fit_model(evidence).margin(evidence)
 
     def fit_of(self, evidence: Evidence, shift: float) -> Fit:
-        """Whether anything fits; `shift` moves both lines, as a cosine."""
+        """Return whether anything fits; `shift` moves both cutoffs, as a cosine."""
         margin = self.margin(evidence) - shift
         if margin < 0:
             return "none"
@@ -224,10 +226,10 @@ class Calibration:
 
 
 def hit_evidence(evidence: Evidence, fit: float) -> dict[str, float]:
-    """What the relevance of a hit is computed from, by name.
+    """Return the inputs for the relevance of a hit, by name.
 
     Args:
-        evidence: What speaks for it.
+        evidence: Evidence for the hit.
         fit: How likely anything fits the request, as a logit.
     """
     cosine = evidence.cosine or 0.0
@@ -252,7 +254,7 @@ def hit_evidence(evidence: Evidence, fit: float) -> dict[str, float]:
 
 
 def request_evidence(evidence: Evidence) -> dict[str, float]:
-    """What is known of a request and its best hits, by name."""
+    """Return the inputs for the fit of a request and its best hits, by name."""
     short = shortness(evidence.words)
     return {
         "bias": 1.0,
@@ -272,11 +274,11 @@ def request_evidence(evidence: Evidence) -> dict[str, float]:
 
 
 def rivals_of(scores: Sequence[float]) -> float:
-    """Logarithm of how many of the best tools have about the highest score; 0 for one."""
+    """Return the logarithm of how many of the best tools have about the best score; 0 for one."""
     if not scores:
         return 0.0
     # A soft count: each score counts exp(-heat * its distance from the highest). The logarithm
-    # keeps a catalog with hundreds of similar tools from outweighing all other evidence.
+    # prevents a catalog with hundreds of similar tools from outweighing all other evidence.
     highest = max(scores)
     there = sum(map(math.exp, [_RIVAL_HEAT * (score - highest) for score in scores]))
     lacking = max(0, COMPETITORS - len(scores)) * math.exp(-_RIVAL_HEAT * _USUAL_GAP)
@@ -284,23 +286,23 @@ def rivals_of(scores: Sequence[float]) -> float:
 
 
 def shortness(words: int) -> float:
-    """How short a request is that has so many telling words: 1 for none, near 0 for twenty."""
+    """Return how short a request is by its informative words: 1 for none, near 0 for twenty."""
     return math.exp(-words / _SHORT_WORDS)
 
 
 def brevity(n_words: int) -> float:
-    """How brief a request of so many words is: 0.37 for up to five, near 0 for twenty."""
+    """Return how brief a request is by all its words: 0.37 for up to five, near 0 for twenty."""
     return math.exp(-max(_BRIEFEST, n_words) / _BRIEF_WORDS)
 
 
 def chance(tools: int) -> float:
-    """How far the best of so many is above the mean by chance, in standard deviations."""
-    # The highest of n independent normal values is expected at about sqrt(2 ln n).
+    """Return by how many standard deviations the best tool exceeds the mean by chance."""
+    # The expected maximum of n independent normal values is about sqrt(2 ln n).
     return math.sqrt(2 * math.log(max(1, tools)))
 
 
 def read_calibration(path: Path = _FILE) -> Calibration:
-    """The fitted weights that come with the package."""
+    """Read the fitted weights that come with the package."""
     fitted = json.loads(path.read_text(encoding="utf-8"))
     return Calibration(
         hits=fitted["hits"],

@@ -1,8 +1,8 @@
-"""What a tool can do, guessed from its words by a list that is data (`capabilities.json`).
+"""Guesses what a tool can do from its words, with rules from a file (`capabilities.json`).
 
-Each rule gives its capabilities to tools whose name or description has one of its words, in any
-form of the word: one of `with` beside it where the rule has some, and none of `without`, since who
-adds numbers creates nothing.
+Each rule assigns its capabilities to tools whose name or description has one of its words, in
+any form. If a rule has `with` or `without`, one of the `with` words must also be there, and no
+`without` word: a tool that adds numbers does not create anything.
 """
 
 import json
@@ -18,11 +18,11 @@ __all__ = ["capabilities_of"]
 
 _FILE = Path(__file__).with_name("capabilities.json")
 _READ_CHARS = 2_000
-"""Characters of a description that are read; chosen."""
+"""Most characters of a description that are read; chosen."""
 
 
 def capabilities_of(name: str, description: str) -> tuple[str, ...]:
-    """Capabilities in the order of the list, each once."""
+    """Return the capabilities in the order of the list, each once."""
     text = " ".join((*split_identifier(name), description[:_READ_CHARS]))
     text_terms = {term for word in words(text) for term in terms(word)}
     return tuple(
@@ -39,7 +39,7 @@ def capabilities_of(name: str, description: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class _CapabilityRule:
-    """Words as terms, and what they give."""
+    """The terms of a rule and the capabilities that it assigns."""
 
     words: frozenset[str]
     beside: frozenset[str]

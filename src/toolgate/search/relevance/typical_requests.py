@@ -1,9 +1,9 @@
-"""What people ask of common kinds of tools, in words that such tools do not have.
+"""Typical requests for common kinds of tools, in words that such tools do not have.
 
-"coffee shops near the station" wants a web search, "average order value last month" a database; no
-word of either stands in the tool. `typical_requests.txt` has such requests for a hundred kinds of
-tools, each with what its tools say of themselves. A short request is moved towards what the tools
-of the most similar requests say; a long one says enough itself.
+"coffee shops near the station" needs a web search, "average order value last month" a database;
+no word of either is in the tool. `typical_requests.txt` has such requests for a hundred kinds of
+tools, each with what its tools say about themselves. A short request is moved towards the
+descriptions of tools for the most similar requests; a long one is clear enough.
 """
 
 from dataclasses import dataclass
@@ -19,34 +19,34 @@ from toolgate.search.tokenizer import words_of_request
 __all__ = ["TypicalRequests", "typical_requests"]
 
 _MODELS: Final = "bundled-"
-"""Fitted to these models; others would have to embed all requests at each start."""
+"""The values are fitted to these models; others would have to embed all requests at each start."""
 
 # Chosen on the fitting half of `benchmarks/data/phrases.jsonl` and seven sets of long questions.
 _NEAREST: Final = 8
-"""Similar requests that count."""
+"""Number of similar requests that count."""
 _LEAST, _SURE = 0.35, 0.7
-"""Cosines to the most similar one between which its trust grows from 0 to 1."""
+"""Cosines of the most similar request between which its trust grows from 0 to 1."""
 _POWER: Final = 4
-"""How much more a nearer one counts."""
+"""Power of the cosine with which a similar request counts."""
 _WEIGHT: Final = 0.7
-"""How far a request is moved at most, against its own vector of length 1."""
+"""Largest shift of a request, relative to its own vector of length 1."""
 _SHORT, _LONG = 8, 14
-"""Words up to which a request is moved in full, and from which not at all."""
+"""Number of words up to which a request is moved fully, and from which it is not moved."""
 
 
 @dataclass(frozen=True)
 class TypicalRequests:
-    """Requests, and what the tools say that they want; vectors of length 1."""
+    """Typical requests and the descriptions of the tools for them, as vectors of length 1."""
 
     requests: NDArray[np.float32]
     """Shape (requests, dim)."""
     kinds: NDArray[np.int64]
-    """The kind of tools that each wants: a row of `descriptions`."""
+    """The kind of tools for each request: a row of `descriptions`."""
     descriptions: NDArray[np.float32]
     """Shape (kinds, dim)."""
 
     def meaning(self, text: str, vector: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The vector of a request, moved towards the tools that similar requests want."""
+        """Move the vector of a request towards the tools that similar requests need."""
         n_words = len(words_of_request(text))
         weight = _WEIGHT * min(1.0, max(0.0, (_LONG - n_words) / (_LONG - _SHORT)))
         if not weight or not vector.any():
@@ -67,9 +67,10 @@ _by_model: dict[str, TypicalRequests] = {}
 
 
 async def typical_requests(embedder: Embedder) -> TypicalRequests | None:
-    """The requests for an embedder, which a process embeds once.
+    """Return the requests for an embedder, which a process embeds once.
 
-    None: they are not fitted to it, or it fails, which who embeds the tools will hear.
+    None if they are not fitted to this embedder, or if it fails, which is reported when it
+    embeds the tools.
     """
     try:
         model = embedder.identity
@@ -87,7 +88,7 @@ async def typical_requests(embedder: Embedder) -> TypicalRequests | None:
 
 
 def _kinds() -> list[tuple[str, list[str]]]:
-    """What the tools of each kind say, and what is asked of them."""
+    """Return for each kind what its tools say, and the typical requests."""
     path = files("toolgate.search.relevance").joinpath("typical_requests.txt")
     kinds: list[tuple[str, list[str]]] = []
     for line in path.read_text(encoding="utf-8").splitlines():

@@ -1,8 +1,8 @@
-"""What earlier requests say about a new one: the nearest of them vote for the tools that worked.
+"""Votes of earlier requests: the most similar ones vote for the tools that worked.
 
-The vote has a gate: a log says nothing about a request that is unlike all in it, so where nothing
-repeats the ranking stays as it is. Values only; who fills them is `Learning`. What the gate and the
-weights are worth: `docs/learning.md`.
+A gate limits the votes: a log says nothing about a request unlike all of its entries, so without
+repeated requests the ranking stays the same. This module has only values and computations;
+`Learning` fills them. For the benefit of the gate and the weights, see `docs/learning.md`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,55 +25,55 @@ __all__ = [
 ]
 
 _BLOCK = 5
-"""Places among which some are kept for hits that owe nothing to the log; chosen."""
+"""Size of a block of results in which some are reserved for hits found without the log; chosen."""
 
 _DECIMALS = 5
-"""Digits of a score that count: what is beyond depends on the order of a sum."""
+"""Significant decimals of a score: further ones depend on the order of a sum."""
 _TOLD = 0.02
-"""Smallest lift that a hit tells of; chosen."""
+"""Smallest vote that a hit mentions; chosen."""
 
 _SURE = 0.9
-"""Most that earlier use says about relevance, in [0, 1); chosen."""
+"""Largest relevance that earlier usage alone can give, in [0, 1); chosen."""
 _UNPROVEN = 0.5
-"""The same until `_AGREEING` callers agree; chosen."""
+"""The same limit until `_AGREEING` callers agree; chosen."""
 _AGREEING = 3
-"""Callers who must agree until use makes a tool look certain; chosen."""
+"""Number of callers that must agree before usage makes a tool look certain; chosen."""
 _MAX_SUPPORTERS = 16
-"""Conversations that are remembered of a tool and a request; more say no more; chosen."""
+"""Most conversations stored per tool and request; more would add nothing; chosen."""
 _COMPARED_AT_ONCE = 64
-"""Tools that are compared with all others at once; chosen: 5 MB among 10,000."""
+"""Number of tools compared with all others at a time; chosen: 5 MB among 10,000."""
 _NEXT_BELOW = 2 * 10.0**-_DECIMALS
-"""A difference between two scores that rounding leaves."""
+"""A difference between two scores that survives rounding."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class UsageWeights:
-    """How much earlier use counts. Table `[search.options.hybrid.usage]`."""
+    """Weights of earlier usage. Table `[search.options.hybrid.usage]`."""
 
     weight: float = 0.5
-    """What the most voted tool gets added to its score, at full trust; 0 (learn nothing) to 1."""
+    """Added to the score of the tool with most votes, at full trust; 0 (learn nothing) to 1."""
 
     nearest: int = 15
-    """Logged requests that vote; 1 to 200."""
+    """Most logged requests that vote; 1 to 200."""
 
     power: float = 4.0
     """Power of the cosine with which a logged request votes; 0 to 16."""
 
     least_cosine: float = 0.3
-    """Below this cosine a logged request does not vote; 0 to 1."""
+    """Lowest cosine with which a logged request votes; 0 to 1."""
 
     trust_from: float = 0.5
-    """Cosine of the nearest logged request up to which the log has no say; 0 to 1."""
+    """Cosine of the nearest logged request up to which the log is ignored; 0 to 1."""
 
     trust_full: float = 0.85
-    """Cosine of the nearest logged request from which the log has its full say; 0 to 1."""
+    """Cosine of the nearest logged request from which the log has full weight; 0 to 1."""
 
     explore: float = 0.4
-    """Share of each five places that goes to the best hits without the log, so that new tools are
-    seen; 0 to 1."""
+    """Share of each five results for the best hits without the log, so that new tools are seen;
+    0 to 1."""
 
     recent_weight: float = 0.03
-    """What tools of the servers just used in the conversation get added; 0 to 0.5."""
+    """Added to tools of the servers that the conversation just used; 0 to 0.5."""
 
     def __post_init__(self) -> None:
         ranges: dict[str, tuple[float, float]] = {
@@ -93,13 +93,13 @@ class UsageWeights:
 
 
 class Support(NamedTuple):
-    """Who used a tool for requests like this one."""
+    """Who used a tool for similar requests."""
 
     callers: int = 0
-    """How many people or programs."""
+    """Number of people or programs."""
 
     conversations: int = 0
-    """In how many conversations."""
+    """Number of conversations."""
 
     @property
     def is_proven(self) -> bool:
@@ -109,20 +109,20 @@ class Support(NamedTuple):
 
 @dataclass(frozen=True)
 class UsageVotes:
-    """What the log says to one request."""
+    """Votes of the log for one request."""
 
     trust: float = 0.0
-    """How much it may say, in [0, 1]."""
+    """Weight of the votes, in [0, 1]."""
 
     shares: Mapping[str, float] = field(default_factory=dict[str, float])
-    """By tool key, in [-1, 1]; the most voted has nearly 1, below 0 was called wrong."""
+    """By tool key, in [-1, 1]; nearly 1 for most votes, negative for tools marked wrong."""
 
     support: Mapping[str, Support] = field(default_factory=dict[str, Support])
-    """By tool key."""
+    """Who used each tool, by tool key."""
 
 
 class _ToolWorth(NamedTuple):
-    """What a tool was worth at a moment, and the conversations that say so, with their callers."""
+    """The worth of a tool at a time, and the supporting callers and conversations."""
 
     value: float
     at_s: float
@@ -132,7 +132,7 @@ class _ToolWorth(NamedTuple):
 class UsageHistory:
     """The logged requests of one project, as vectors of one model, with the worth of their tools.
 
-    Belongs to one event loop; a vote in another thread sees a state that was.
+    Belongs to one event loop; a vote in another thread sees a previous state.
     """
 
     def __init__(self, dim: int, *, half_life_s: float, max_requests: int = 4_000) -> None:
@@ -156,24 +156,24 @@ class UsageHistory:
         caller: str = "",
         conversation: str = "",
     ) -> None:
-        """Take what became of a tool for a request.
+        """Add the outcome of a tool for a request.
 
         Args:
-            vector: Of the request, float16, little-endian.
+            vector: Vector of the request, float16, little-endian.
             key: The tool.
-            signal: 1 worked, 2 called right, -2 called wrong.
-            at_s: When, in seconds of any clock that all calls here share.
+            signal: 1 worked, 2 marked right, -2 marked wrong.
+            at_s: Time in seconds of any clock that all calls share.
             caller: Who used it.
-            conversation: Where.
+            conversation: Where it was used.
         """
         slot = self._slots.get(vector)
         if slot is None:
             row = np.frombuffer(vector, "<f2").astype(np.float32)
             length = float(np.linalg.norm(row))
-            # A vector of another model, or one that half precision has flattened or overflowed.
+            # A vector of another model, or one that half precision flattened or overflowed.
             if len(row) != self._rows.shape[1] or not 0.1 < length < np.inf:
                 return
-            # Forgetting copies all rows, so it waits until there are a quarter too many; chosen.
+            # Removal copies all rows, so it waits until there are a quarter too many; chosen.
             if self._size >= self._max_requests + self._max_requests // 4:
                 self._forget()
             if self._size == len(self._rows):
@@ -189,26 +189,26 @@ class UsageHistory:
         old = self._worths[slot].get(key, _ToolWorth(0.0, at_s))
         last = max(old.at_s, at_s)
         value = self._faded(old, last) + self._faded(_ToolWorth(signal, at_s), last)
-        # A fresh dict: who votes meanwhile goes on with the one that it has.
+        # A new dict: a vote running in another thread continues with the previous one.
         supporters = old.supporters
         if signal > 0 and len(supporters) < _MAX_SUPPORTERS:
             supporters |= {(caller, conversation)}
         self._worths[slot] = {**self._worths[slot], key: _ToolWorth(value, last, supporters)}
 
     def votes(self, vector: NDArray[np.float32], weights: UsageWeights, now_s: float) -> UsageVotes:
-        """What the nearest logged requests vote for; the same for the same log and moment."""
+        """Return the votes of the nearest logged requests; deterministic for a log and a time."""
         size = self._size
         if not size or self._rows.shape[1] != len(vector):
             return UsageVotes()
-        # Nearest neighbours, weighted by a power of the cosine: one near request outvotes several
+        # Nearest neighbors, weighted by a power of the cosine: one similar request outvotes several
         # that are only related.
         cosines = np.round(self._rows[:size] @ vector, _DECIMALS)
         near = np.flatnonzero(cosines > weights.least_cosine)
         if not len(near):
             return UsageVotes()
         if len(near) > weights.nearest:
-            # Partitioning is cheaper than sorting everything. Ties at the edge stay until the
-            # stable sort, which cuts the later ones.
+            # Partitioning is cheaper than sorting everything. Ties at the boundary stay until the
+            # stable sort, which removes the later ones.
             cut = np.partition(cosines[near], -weights.nearest)[-weights.nearest]
             near = near[cosines[near] >= cut]
         near = near[np.argsort(-cosines[near], kind="stable")][: weights.nearest]
@@ -229,10 +229,10 @@ class UsageHistory:
         strongest = max((abs(vote) for vote in votes.values()), default=0.0)
         if strongest <= 0:
             return UsageVotes()
-        # Linear between both thresholds, so that no request falls off an edge.
+        # Linear between both thresholds, so that there is no sudden jump.
         gate = (best - weights.trust_from) / (weights.trust_full - weights.trust_from)
-        # Shares are relative to the strongest vote; times the worth, so that a tool whose use has
-        # faded does not look certain.
+        # Shares are relative to the strongest vote, and multiplied by the worth, so that a tool
+        # whose usage has faded does not look certain.
         return UsageVotes(
             trust=min(1.0, max(0.0, gate)),
             shares={
@@ -249,19 +249,18 @@ class UsageHistory:
         )
 
     def _faded(self, worth: "_ToolWorth", now_s: float) -> float:
-        # Exponential decay: after each half-life half of it counts.
+        # Exponential decay: the worth halves with each half-life.
         return worth.value * 0.5 ** (max(0.0, now_s - worth.at_s) / self._half_life_s)
 
     def _forget(self) -> None:
-        """Keep the requests that were used last."""
+        """Remove all but the most recently used requests."""
         last = [max(tool_worth.at_s for tool_worth in worths.values()) for worths in self._worths]
         # Sorted by row again: the order of arrival decides between equal votes.
         survivors = sorted(sorted(range(self._size), key=last.__getitem__)[-self._max_requests :])
         rows = np.zeros_like(self._rows)
         rows[: len(survivors)] = self._rows[survivors]
         place_of = {old: new for new, old in enumerate(survivors)}
-        # Size 0 first: a vote in another thread then sees nothing, never rows that do not belong
-        # together.
+        # Size 0 first: a vote in another thread then sees nothing, never inconsistent rows.
         self._size = 0
         self._rows, self._worths = rows, [self._worths[at] for at in survivors]
         self._slots = {vector: place_of[at] for vector, at in self._slots.items() if at in place_of}
@@ -269,28 +268,28 @@ class UsageHistory:
 
 
 def _shrunk(n_conversations: int) -> float:
-    """The part of a vote that counts: a half for one conversation, nearly all for many."""
+    """Return the share of a vote that counts: half for one conversation, nearly all for many."""
     return n_conversations / (n_conversations + 1)
 
 
 @dataclass(frozen=True)
 class UsageBoost:
-    """What earlier use did to the scores of one request."""
+    """How earlier usage changed the scores of one request."""
 
     votes: Mapping[int, float] = field(default_factory=dict[int, float])
     """Trust times share, in [-1, 1], by slot of the tool."""
 
     siblings: frozenset[int] = frozenset()
-    """Places of tools whose server the conversation used just now."""
+    """Slots of tools whose server the conversation just used."""
 
     before: Mapping[int, float] = field(default_factory=dict[int, float])
-    """The scores without it, where it changed them, by number of the score."""
+    """Original values of the changed scores, by index of the score."""
 
     support: Mapping[int, Support] = field(default_factory=dict[int, Support])
     """Who voted, by slot of the tool."""
 
     def without(self, scores: NDArray[np.float32], below: float) -> NDArray[np.float32]:
-        """The same scores without it; those of nothing and from `below` on stay."""
+        """Restore the original scores; scores of 0 and from `below` upwards stay."""
         plain = scores.copy()
         for at, score in self.before.items():
             if 0 < plain[at] < below:
@@ -298,7 +297,7 @@ class UsageBoost:
         return plain
 
     def reason(self, slot: int) -> str:
-        """A few words for people about a tool that was raised; empty for the others."""
+        """Explain the change of a tool's score in a few words; empty if there was none."""
         vote = self.votes.get(slot, 0.0)
         if vote >= _TOLD:
             return "used for similar requests"
@@ -307,7 +306,7 @@ class UsageBoost:
         return "its server was just used" if slot in self.siblings else ""
 
     def fields(self, slot: int) -> Mapping[str, object]:
-        """The same for programs; empty where it did nothing."""
+        """Return the change of a tool's score for programs; empty if there was none."""
         fields: dict[str, object] = {}
         if slot in self.votes:
             fields["usage"] = round(self.votes[slot], 4)
@@ -316,13 +315,13 @@ class UsageBoost:
         return fields
 
     def is_source(self, slot: int) -> bool:
-        """Whether a tool was raised by what was used for similar requests."""
+        """Return whether usage for similar requests raised a tool."""
         return self.votes.get(slot, 0.0) >= _TOLD
 
     def relevance(self, slot: int, relevance: float) -> float:
-        """The relevance of a tool, with what its use for similar requests says."""
+        """Return the relevance of a tool, raised by its usage for similar requests."""
         vote = max(0.0, self.votes.get(slot, 0.0))
-        # Noisy or: the tool helps unless both the ranking and earlier use are wrong.
+        # Noisy OR: the tool helps unless both the ranking and earlier usage are wrong.
         raised = 1 - (1 - relevance) * (1 - _SURE * vote)
         is_proven = self.support.get(slot, Support()).is_proven
         return raised if is_proven else max(relevance, min(raised, _UNPROVEN))
@@ -338,20 +337,20 @@ def apply_usage(
     slots: NDArray[np.int64] | None = None,
     siblings: NDArray[np.bool_] | None = None,
 ) -> tuple[NDArray[np.float32], UsageBoost]:
-    """Scores with the votes in them, and what that changed.
+    """Add votes to scores; return the new scores and the changes.
 
-    A tool that one caller alone used stays behind those that match the words of the request
-    better, and one of a single conversation does not come first.
+    A tool used by only one caller stays behind tools that match the words of the request better,
+    and one used in only one conversation does not become first.
 
     Args:
-        scores: In [0, 1]; 0 for what was not found.
+        scores: Scores in [0, 1]; 0 for what was not found.
         votes: Trust times share by slot.
-        weights: How much they count.
+        weights: Weights of the votes.
         literal: How well the words of the request match, in [0, 1]; in the order of the scores.
         support: Who voted, by slot.
-        slots: Those of the scores, ascending; None: one score for each slot.
-        siblings: Which of the scores belong to servers just used; they are raised a little, and
-            what was not found stays so.
+        slots: Slots of the scores, ascending; None if there is one score for each slot.
+        siblings: Which of the scores belong to recently used servers; they are raised a little,
+            except those of 0.
     """
     before: dict[int, float] = {}
     changed = scores.copy()
@@ -364,7 +363,7 @@ def apply_usage(
     for slot, vote in votes.items():
         at = slot if slots is None else int(slots.searchsorted(slot))
         before[at] = float(changed[at])
-        # Called wrong pushes down and never out.
+        # A tool marked wrong moves down, but is never removed.
         raised = max(0.1 * before[at], before[at] + weights.weight * vote)
         voters = support.get(slot, Support())
         if vote > 0 and voters.callers < 2:
@@ -384,10 +383,10 @@ def _highest_of_one(
     *,
     below_best: bool,
 ) -> NDArray[np.float64]:
-    """The highest scores to which one caller may lift tools: not over a better literal match."""
+    """Return the highest scores that one caller can cause: not above a better literal match."""
     exact = scores.astype(np.float64)
     highest = np.full(len(places), np.inf)
-    # In blocks, since a comparison of all with all takes memory for each pair.
+    # In blocks, since comparing all with all takes memory for each pair.
     for begin in range(0, len(places), _COMPARED_AT_ONCE):
         block = places[begin : begin + _COMPARED_AT_ONCE]
         ahead = scores > scores[block, None]
@@ -401,12 +400,12 @@ def _highest_of_one(
 
 
 def mix_in_unboosted(ranked: Sequence[int], plain: Sequence[int], share: float) -> list[int]:
-    """The ranking with a share of each five places for the best of the ranking without the log.
+    """Reserve a share of each five results for the best hits of the ranking without the log.
 
     Args:
         ranked: Positions, best first, with the log.
-        plain: Positions, best first, without it.
-        share: Of the places, in [0, 1].
+        plain: Positions, best first, without the log.
+        share: Share of the results, in [0, 1].
     """
     reserved = round(share * _BLOCK)
     if not reserved or list(ranked) == list(plain):
@@ -414,8 +413,7 @@ def mix_in_unboosted(ranked: Sequence[int], plain: Sequence[int], share: float) 
     mixed: dict[int, None] = {}
     waiting = list(ranked)
     while waiting and len(mixed) < len(ranked):
-        # Reserved places are filled at the end of each block, once no more places are left than
-        # owed.
+        # Reserved results come at the end of each block, once only as many are left as are owed.
         owed = [at for at in plain[: reserved * (len(mixed) // _BLOCK + 1)] if at not in mixed]
         left = _BLOCK - len(mixed) % _BLOCK
         mixed[owed[0] if len(owed) >= left else waiting[0]] = None

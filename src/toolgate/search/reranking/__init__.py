@@ -1,1 +1,1 @@
-"""Puts the first hits of a short request in a learned order."""
+"""Sorts the first hits of a short request in a learned order."""

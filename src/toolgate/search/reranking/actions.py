@@ -1,7 +1,7 @@
-"""What a request or a tool does: creates, deletes, opens, lists; and what is the opposite of it.
+"""The actions of requests and tools (create, delete, open, list), and their opposites.
 
-Meaning and words put "close the page" near to a tool that opens one. The list of actions
-(`actions.txt`) tells them apart.
+Meaning and words put "close the page" near a tool that opens one. The list of actions
+(`actions.txt`) distinguishes them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,11 +25,11 @@ CHANGING: Final = frozenset(
 )
 """Actions that change something."""
 _FIRST_WORDS: Final = 3
-"""Words of a request or a name in which the action stands; chosen."""
+"""Number of first words of a request or a name that are searched for the action; chosen."""
 _FIRST_OF_TEXT: Final = 2
-"""The same of a description, for a name that says none; chosen."""
+"""Number of first words of a description, used if the name has no action; chosen."""
 _REMEMBERED: Final = 8_192
-"""Tools whose actions are remembered; chosen."""
+"""Most tools whose actions are cached; chosen."""
 
 
 class _ActionList(NamedTuple):
@@ -55,13 +55,13 @@ def _action_list() -> _ActionList:
 
 
 def requested_actions(text: str) -> Actions:
-    """The actions that an English request begins with."""
+    """Return the actions at the start of an English request."""
     return _said(term_of(word) for word in words_of_request(text)[:_FIRST_WORDS])
 
 
 @lru_cache(maxsize=_REMEMBERED)
 def tool_actions(name: str, server: str, description: str) -> Actions:
-    """The actions that a tool's name says, or else its description begins with."""
+    """Return the actions in a tool's name, or else at the start of its description."""
     of_server = {term_of(word) for word in split_identifier(server)}
     every = [term_of(word) for word in split_identifier(name)]
     named = [term for term in every if term and term not in of_server] or every
@@ -71,7 +71,7 @@ def tool_actions(name: str, server: str, description: str) -> Actions:
 
 
 def are_opposite(asked: Actions, done: Actions) -> bool:
-    """Whether a tool does the opposite of something that is asked."""
+    """Return whether a tool does the opposite of a requested action."""
     opposites = _action_list().opposites
     return any((one, other) in opposites for one in asked for other in done)
 

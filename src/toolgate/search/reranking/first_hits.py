@@ -1,8 +1,8 @@
-"""Puts the first hits of a short request in a better order, with weights that were learned.
+"""Sorts the first hits of a short request with learned weights.
 
-The weighted sum of meaning and words finds the right tools of a short request, but puts others
-before them that share a stray word, or do the opposite. What tells them apart is which field has
-which word, and whether a tool does what is asked. `training/reranking.py` fits the weights.
+The weighted sum of meaning and words finds the right tools for a short request, but ranks tools
+higher that share a stray word or do the opposite. They differ in which field has which word, and
+in whether a tool does the requested action. `training/reranking.py` fits the weights.
 """
 
 import json
@@ -33,9 +33,9 @@ __all__ = ["RERANKED", "FirstHits", "evidence_of", "read_reranker", "reranked"]
 
 _FILE = Path(__file__).with_name("weights.json")
 RERANKED: Final = 20
-"""Hits that are put in order."""
+"""Number of hits that are sorted."""
 MOST_WORDS: Final = 10
-"""Words of a request up to which its hits are; longer ones gained nothing in the sets fitted."""
+"""Most words of a request whose hits are sorted; longer ones gained nothing in the fitted sets."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +53,7 @@ class FirstHits:
 
 
 def reranked(state: LexicalState, text: str, asked: ParsedQuery, hits: FirstHits) -> Sequence[int]:
-    """Positions of the hits in their new order; the old one where nothing was learned."""
+    """Return the positions of the hits in the learned order; unchanged for long requests."""
     as_it_is = range(len(hits.slots))
     if asked.n_words > MOST_WORDS or state.index is None or len(hits.slots) < 2:
         return as_it_is
@@ -68,12 +68,12 @@ def reranked(state: LexicalState, text: str, asked: ParsedQuery, hits: FirstHits
 def evidence_of(
     state: LexicalState, text: str, asked: ParsedQuery, hits: FirstHits
 ) -> Mapping[str, Sequence[float]]:
-    """What speaks for each hit, by name.
+    """Return the evidence for each hit, by name.
 
     Args:
         state: The index.
-        text: The request in English, for what it asks to be done.
-        asked: The request as the index knows it.
+        text: The request in English, for its actions.
+        asked: The parsed request.
         hits: The hits.
     """
     index = state.index
@@ -125,5 +125,5 @@ def evidence_of(
 
 @cache
 def read_reranker() -> Mapping[str, float]:
-    """The fitted weights that come with the package, by the names of `evidence_of`."""
+    """Read the fitted weights that come with the package, by the names of `evidence_of`."""
     return json.loads(_FILE.read_text(encoding="utf-8"))["weights"]

@@ -1,7 +1,8 @@
-"""Searching vectors in the database: only the nearest of a request come into this process.
+"""Searches vectors in the database: only those nearest to a request are loaded.
 
-What words find is looked up beside, so that a tool which fits by words has its cosine too. All
-other tools count as usually near: they are not found by meaning, as below the mean of all tools.
+The best tools by words are looked up too, so that a tool that matches by words also gets its
+cosine. All other tools count as average: they are not found by meaning, like tools below the
+mean of all.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,22 +20,23 @@ from toolgate.search.semantic.tool_vectors import rows_of
 __all__ = ["DatabaseSearch"]
 
 _NEAREST = 500
-"""Texts that the database gives for a request; chosen."""
+"""Most texts that the database returns for a request; chosen."""
 _BY_WORDS = 300
-"""Texts, the best by words, that are looked up; chosen."""
+"""Number of texts, the best by words, that are looked up; chosen."""
 _MOST_NAMED = 50_000
-"""Texts that are named to the database when not all are allowed; of more, the nearest are asked for
-without a filter first, which is as good where enough of them are allowed; chosen."""
+"""Most texts listed in a filter when not all are allowed; with more, the nearest are first
+queried without a filter, which is as good if enough of them are allowed; chosen."""
 _UNFILTERED = 2_000
-"""Texts that are asked for without a filter; chosen."""
+"""Number of texts queried without a filter; chosen."""
 _ENOUGH = 100
-"""Allowed texts among those that make a second question with a filter unnecessary; chosen."""
+"""Number of allowed texts among them that makes a second query with a filter unnecessary;
+chosen."""
 _SAMPLE = 4_096
-"""Vectors whose mean stands for that of all; chosen."""
+"""Number of vectors from which the mean of all is estimated; chosen."""
 
 
 class DatabaseSearch:
-    """Asks a store for vectors what an index in memory would compute."""
+    """Queries a vector store for what an index in memory would compute."""
 
     def __init__(self, store: ToolVectorStore, space: VectorSpace) -> None:
         self.space = space
@@ -48,7 +50,7 @@ class DatabaseSearch:
         vectors: Mapping[str, NDArray[np.float32]],
         allowed: NDArray[np.bool_] | None,
     ) -> HybridState:
-        """The state with the cosines of these texts, for one request.
+        """Return the state with the cosines of these texts, for one request.
 
         Raises:
             StoreError: The store failed.
@@ -96,11 +98,11 @@ class DatabaseSearch:
         return _rows_of(state, [match.key for match in matches])
 
     async def _usual(self, state: HybridState) -> NDArray[np.float32]:
-        """Mean of all vectors, from a sample: hashes are as good as chance."""
+        """Return the mean of all vectors, estimated from a sample: hashes are as good as random."""
         vectors = state.vectors
         assert vectors is not None
         n_vectors = int(np.count_nonzero(vectors.there))
-        # The mean moves slowly, so it is read again only after a tenth more vectors; chosen.
+        # The mean changes slowly, so it is computed again only after a tenth more vectors; chosen.
         if self._mean is None or n_vectors > 1.1 * self._mean_of:
             rows = np.flatnonzero(vectors.there)
             rows = rows[:: max(1, len(rows) // _SAMPLE)].tolist()

@@ -1,4 +1,4 @@
-"""Gives tools their vectors in the background: from where they are kept, else from the embedder."""
+"""Gets the vectors of tools in the background: from the store, otherwise from the embedder."""
 
 import asyncio
 import logging
@@ -34,29 +34,29 @@ __all__ = ["EmbeddingQueue"]
 log = logging.getLogger(__name__)
 
 Phase: TypeAlias = Literal["idle", "loading", "embedding", "keeping", "resting"]
-"""`loading`: vectors are read from where they are kept. `embedding`: others are computed.
-`keeping`: they are written and indexed there. `resting`: that fails and is tried again later."""
+"""`loading`: vectors are read from the store. `embedding`: missing ones are computed. `keeping`:
+they are written to the store and indexed. `resting`: that failed and will be retried."""
 
 _TINY = 1e-9
-"""Length of a vector below which it counts as 0."""
+"""Length below which a vector counts as 0."""
 _BATCH = 64
-"""Texts that the embedder gets at once; chosen."""
+"""Number of texts per batch for the embedder; chosen."""
 _RETRY_S = (1.0, 5.0, 30.0)
-"""Seconds before the first, second and each further new attempt; chosen."""
+"""Seconds before the first, second and each further retry; chosen."""
 _LAST_FLUSH_S = 5.0
-"""Seconds that writing may take at the end of the process; chosen."""
+"""Most seconds for writing when the process ends; chosen."""
 _FIRST_CLEAN_UP_S = 600.0
-"""Seconds after the start until unused vectors are removed; chosen."""
+"""Seconds from the start to the first removal of unused vectors; chosen."""
 _SECOND_CLEAN_UP_S = 3_600.0
-"""Seconds until the second clean-up, which removes what the first one noted; chosen."""
+"""Seconds until the second removal, which deletes what the first one marked; chosen."""
 _CLEAN_UP_S = 86_400.0
-"""Seconds between two further clean-ups: a day."""
+"""Seconds between further removals: a day."""
 _SETTLE_AGAIN_S = 30.0
-"""Seconds until a store that failed is tried again, although nothing has changed; chosen."""
+"""Seconds until a failed store is retried even without changes; chosen."""
 
 
 class EmbeddingQueue:
-    """Gives the tools of an index their vectors. One task at a time."""
+    """Gets the vectors of an index's tools. Runs one task at a time."""
 
     def __init__(
         self,
@@ -71,11 +71,11 @@ class EmbeddingQueue:
         self._house: asyncio.Task[None] | None = None
         self._has_vectors = asyncio.Event()
         self.space: VectorSpace | None = None
-        """Where the vectors belong; None: the embedder has not said it yet."""
+        """The space of the vectors; None until the embedder has reported it."""
         self.phase: Phase = "idle"
-        """What is going on."""
+        """The current phase."""
         self.left = 0
-        """Texts that wait for the embedder."""
+        """Number of texts that wait for the embedder."""
         self._distrusted: set[bytes] = set()
 
     async def align_vectors(
@@ -87,14 +87,14 @@ class EmbeddingQueue:
         elsewhere: bool = False,
         texts: TextHashes | None = None,
     ) -> ToolVectors | None:
-        """The vectors of these tools as far as they are known.
+        """Return the known vectors of these tools.
 
-        None when the embedder cannot be asked at all; words go on without it. With `elsewhere`
-        rows have no numbers: vectors stay where they are kept. `texts` are the hashes of their
-        texts that are known.
+        None if the embedder does not work at all; the search then uses only words. With
+        `elsewhere`, rows are empty: the vectors stay in the store. `texts` has the known hashes
+        of their texts.
         """
 
-        # In a thread, since the embedder may have to read its files before it knows.
+        # In a thread, since the embedder may have to read its files first.
         def ask() -> VectorSpace:
             return VectorSpace(model=self._embedder.identity, dim=self._embedder.dim)
 
@@ -116,13 +116,13 @@ class EmbeddingQueue:
         wait_s: float,
         slots: NDArray[np.int32] | None = None,
     ) -> None:
-        """Read or compute what is missing; waits for it, or for a failure, at most `wait_s`.
+        """Read or compute missing vectors; wait at most `wait_s` until this is done or fails.
 
         Args:
-            vectors: Of the tools; empty rows are filled as they come.
-            grown: Called when further rows are filled.
+            vectors: Vectors of the tools; empty rows are filled gradually.
+            grown: Called when more rows are filled.
             wait_s: Seconds to wait.
-            slots: Those of `vectors` that have a tool; None: all.
+            slots: Slots of `vectors` that have a tool; None if all have one.
         """
         if vectors.there.all() and not self._cache.is_there and not self._distrusted:
             return
@@ -135,7 +135,7 @@ class EmbeddingQueue:
             await tried.wait()
 
     def distrust(self, vectors: ToolVectors, slots: Sequence[int]) -> None:
-        """Compute the vectors of some tools anew at the next start, even where they are there."""
+        """Recompute the vectors of some tools at the next start, even existing ones."""
         rows = np.unique(vectors.of_tool[np.array(slots, np.int64)]).tolist()
         self._distrusted.update(vectors.digests[row].tobytes() for row in rows)
 
@@ -149,7 +149,7 @@ class EmbeddingQueue:
             self.phase = "idle"
 
     async def aclose(self) -> None:
-        """Stop computing, and keep what was computed."""
+        """Stop computing, and store what was computed."""
         await self.stop()
         if self._house is not None:
             self._house.cancel()
@@ -160,7 +160,7 @@ class EmbeddingQueue:
             await self._cache.flush()
 
     async def ready(self) -> None:
-        """Wait until nothing is missing."""
+        """Wait until no vector is missing."""
         while self._task is not None and not self._task.done() and not self._has_vectors.is_set():
             has_vectors = asyncio.create_task(self._has_vectors.wait())
             try:
@@ -169,7 +169,7 @@ class EmbeddingQueue:
                 has_vectors.cancel()
 
     async def wait_until_saved(self) -> None:
-        """Wait until nothing is missing and all is written where it is kept."""
+        """Wait until no vector is missing and all are in the store."""
         while self._task is not None and not self._task.done():
             await asyncio.wait({self._task})
 
@@ -187,7 +187,7 @@ class EmbeddingQueue:
             if len(left):
                 await self._compute(vectors, left, grown, tried)
         except Exception:
-            # Whatever it is, who waits must not wait for ever.
+            # Whatever the error, callers that wait must not wait forever.
             log.exception("vectors of tools failed")
             self.phase = "idle"
             return
@@ -196,7 +196,7 @@ class EmbeddingQueue:
             self._has_vectors.set()
         try:
             self.phase = "keeping"
-            # Nobody tells when a store that failed works again.
+            # Nothing signals when a failed store works again.
             while not await self._cache.settle(vectors, slots):
                 self.phase = "resting"
                 await anyio.sleep(_SETTLE_AGAIN_S)
@@ -205,7 +205,7 @@ class EmbeddingQueue:
         self.phase = "idle"
 
     async def _keep_house(self) -> None:
-        """Remove what no tool has any more, each day; a command is over before the first time."""
+        """Delete unused vectors every day; a CLI command ends before the first time."""
         for pause_s in chain([_FIRST_CLEAN_UP_S, _SECOND_CLEAN_UP_S], repeat(_CLEAN_UP_S)):
             await anyio.sleep(pause_s)
             await self._cache.prune()
@@ -213,7 +213,7 @@ class EmbeddingQueue:
     async def _load(
         self, vectors: ToolVectors, grown: Callable[[ToolVectors], Awaitable[None]]
     ) -> NDArray[np.int64]:
-        """Rows that are empty after all that is kept was read, and those that are not trusted."""
+        """Load stored vectors; return the rows that are still empty or distrusted."""
         missing, anew = empty_rows(vectors), np.zeros(0, np.int64)
         if self._distrusted:
             texts = list(self._distrusted)
@@ -235,7 +235,7 @@ class EmbeddingQueue:
         grown: Callable[[ToolVectors], Awaitable[None]],
         tried: asyncio.Event,
     ) -> None:
-        """Texts of like length go together: what is padded costs."""
+        """Embed texts in batches of similar length, since padding costs time."""
         waiting = deque(await anyio.to_thread.run_sync(_by_size, vectors, rows))
         failures = 0
         self.left = len(waiting)
@@ -249,13 +249,13 @@ class EmbeddingQueue:
                 )
                 self._metrics.failed(str(error) or type(error).__name__, utc_now())
                 tried.set()
-                # Back to the front in the same order: the next attempt takes the same batch.
+                # Back to the front in the same order: the retry takes the same batch.
                 waiting.extendleft(reversed(batch))
                 await anyio.sleep(_RETRY_S[min(failures, len(_RETRY_S) - 1)])
                 failures += 1
                 continue
             failures = 0
-            # As they are kept, so that a restart changes no score.
+            # With the precision of the store, so that a restart changes no score.
             halves = embeddings.astype(np.float16)
             slots = [text.row for text in batch]
             digests = [text.digest for text in batch]
@@ -284,7 +284,7 @@ class EmbeddingQueue:
             TEXT_WEIGHTS, zip(*texts_by_row, strict=True), strict=True
         ):
             total += np.float32(weight) * embeddings[[row_of[text] for text in texts_of_kind]]
-        # A vector of 0 says that the model cannot read any of the texts.
+        # A vector of 0 means that the model cannot read any of the texts.
         total /= np.maximum(np.linalg.norm(total, axis=1, keepdims=True), _TINY)
         return total
 

@@ -1,8 +1,9 @@
-"""How near tools are to a request in meaning and words: all of them, or the best at first look.
+"""Similarity of tools to a request in meaning and words: all tools, or a preselection.
 
-Up to some thousands of tools every vector is looked at. Beyond, the heads of all vectors and the
-words of all tools say which few thousand are looked at whole: that finds what a look at all would
-(how often: `docs/growth.md`) and reads less memory: 64 or 32 numbers a tool.
+Up to some thousands of tools, every vector is compared. In larger catalogs, the heads of all
+vectors and the words of all tools select a few thousand, whose full vectors are compared: this
+finds the same tools (how often: `docs/growth.md`) and reads less memory: 64 or 32 numbers per
+tool.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,57 +29,57 @@ __all__ = [
 ]
 
 FIRST_LOOK_FROM = 20_000
-"""Tools from which on heads are looked at first; chosen."""
+"""Number of tools from which heads are used for a preselection; chosen."""
 DECIMALS = 5
-"""Digits of a cosine that count: what is beyond depends on the order of a sum."""
+"""Significant decimals of a cosine: further ones depend on the order of a sum."""
 _HIGHEST = 64
-"""Texts, the best at first look, of which one has about the highest cosine; chosen."""
+"""Number of texts, the best by heads, among which one has about the highest cosine; chosen."""
 _BLOCK_NUMBERS = 1 << 19
-"""Numbers of vectors that are multiplied at a time: they stay in the processor's cache; chosen."""
+"""Count of vector components multiplied at a time, which fit into the processor's cache; chosen."""
 
 
 @dataclass(frozen=True)
 class HybridState:
-    """One state of the index."""
+    """A state of the index."""
 
     words: LexicalState = field(default_factory=LexicalState)
     """The index of words."""
     vectors: ToolVectors | None = None
     """Vectors of the tools; None without an embedder."""
     there: NDArray[np.bool_] | None = None
-    """Which slots have a vector; None: all of them."""
+    """Which slots have a vector; None if all have one."""
     missing: int = 0
-    """Tools without a vector."""
+    """Number of tools without a vector."""
     usual: "MeanHead | None" = None
     """Mean head of all tools."""
     in_order: bool = False
-    """Whether each slot has the row of its own number."""
+    """Whether each slot has the row with the same number."""
     servers: ServerVectors | None = None
-    """Mean vectors of the servers; None where they tell nothing."""
+    """Mean vectors of the servers; None if they are uninformative."""
     near: "Mapping[str, Cosines] | None" = None
-    """For one request: cosines that were found elsewhere, by text; None: they are computed."""
+    """Cosines for one request from the store, by text; None if they are computed in memory."""
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether the vectors are not in memory but where they are kept."""
+        """Whether the vectors are only in the store and not in memory."""
         return self.vectors is not None and not self.vectors.rows.shape[1]
 
 
 def state_of(
     words: LexicalState, vectors: ToolVectors | None, last: HybridState | None = None
 ) -> HybridState:
-    """A state with what is worth being computed once; takes a while for a large index.
+    """Create a state with all precomputed values; slow for a large index.
 
     Args:
         words: Its words.
-        vectors: Its vectors, as far as they are there.
-        last: The state before, if no vector came since but those that it lacked.
+        vectors: Its vectors, which may be incomplete.
+        last: The previous state, if only missing vectors have been added since then.
     """
     if vectors is None:
         return HybridState(words, missing=len(words.keys))
     elsewhere = not vectors.rows.shape[1]
     large = len(words.keys) >= FIRST_LOOK_FROM and not elsewhere
-    # With rows in the order of slots, no search has to gather rows into a copy.
+    # With rows in the order of slots, no search has to copy rows.
     in_order = len(vectors.rows) == len(vectors.of_tool) and bool(
         (vectors.of_tool == np.arange(len(vectors.of_tool), dtype=np.int32)).all()
     )
@@ -104,7 +105,7 @@ def state_of(
 def _servers_changed(
     last: HybridState, words: LexicalState, there: NDArray[np.bool_] | None
 ) -> NDArray[np.int32] | None:
-    """Numbers of the servers with other tools or further vectors; None: nobody knows which."""
+    """Return the numbers of the servers with other tools or new vectors; None if unknown."""
     if last.words is not words:
         return changed_servers(last.words, words)
     if last.there is None:
@@ -115,10 +116,10 @@ def _servers_changed(
 
 @dataclass(frozen=True)
 class MeanHead:
-    """The mean head of all tools that have one."""
+    """The mean head of all tools with a vector."""
 
     counted: NDArray[np.bool_]
-    """Which slots count."""
+    """Which slots are included."""
     total: NDArray[np.float64]
     """Sum of their heads."""
 
@@ -129,7 +130,7 @@ class MeanHead:
 
 
 def _usual(words: LexicalState, vectors: ToolVectors, last: HybridState | None) -> MeanHead:
-    """The mean of a state; of one that grew out of the last only what changed is looked at."""
+    """Compute the mean head of a state; update the previous one if possible."""
     assert vectors.heads is not None
     heads, of_tool = vectors.heads, vectors.of_tool
     counted = np.ones(words.size, np.bool_) if words.live is None else words.live.copy()
@@ -137,7 +138,7 @@ def _usual(words: LexicalState, vectors: ToolVectors, last: HybridState | None) 
         counted &= heads.there[of_tool]
     total = np.zeros(heads.rows.shape[1], np.float64)
     is_new, went = counted, np.zeros(0, np.int64)
-    # Only sums over the same basis and the same slots can be carried over.
+    # Only sums over the same basis and the same slots can be reused.
     if (
         last is not None
         and last.usual is not None
@@ -160,23 +161,23 @@ def _usual(words: LexicalState, vectors: ToolVectors, last: HybridState | None) 
 
 
 class Cosines(NamedTuple):
-    """How near a text is to tools in meaning."""
+    """Similarity of a text to tools in meaning."""
 
     values: NDArray[np.float32]
-    """In [-1, 1]; rough ones at first look."""
+    """In [-1, 1]; approximate in a preselection."""
     low: float
     """Their mean over all tools."""
     high: float
-    """The highest of all tools."""
+    """The highest cosine of all tools."""
 
 
 class TextScores(NamedTuple):
-    """A request or one of its clauses, scored over tools."""
+    """Scores of tools for a request or one of its clauses."""
 
     sums: NDArray[np.float32]
     """Weighted sums, in [0, 1]."""
     dense: NDArray[np.float32] | None
-    """What the cosine gives to the sum."""
+    """Contribution of the cosine to the sum."""
     cosines: NDArray[np.float32] | None
     shares: NDArray[np.float32]
     """Shares of the words that the tools cover."""
@@ -192,28 +193,29 @@ def score_text(
     server_weight: float = 0.0,
     sharpness: float = 0.0,
 ) -> TextScores:
-    """Meaning, words and servers in one sum.
+    """Combine meaning, words and servers in a weighted sum.
 
     Args:
         shares: Shares of the words that the tools cover.
         highest_share: The largest share of all tools.
-        cosines: None: words alone decide.
-        weight: Of meaning; words have the rest.
-        there: Which of the tools have a vector; None: all of them.
-        servers: How near the tools' servers are, in [0, 1]; NaN: a tool has none, and counts as one
-            of its own. None: they do not count.
-        server_weight: Of the servers, beside meaning and words.
-        sharpness: How much less a tool counts that is behind the nearest, in [0, 1].
+        cosines: Cosines of the tools; None to use only words.
+        weight: Weight of meaning; words have the rest.
+        there: Which of the tools have a vector; None if all have one.
+        servers: Similarity of the tools' servers, in [0, 1]; NaN if a tool has no server, and
+            counts as its own server. None to ignore servers.
+        server_weight: Weight of servers, in addition to meaning and words.
+        sharpness: How strongly tools behind the nearest one are reduced, in [0, 1].
     """
     lexical = np.divide(shares, highest_share, dtype=np.float32) if highest_share > 0 else shares
     if cosines is None:
         return TextScores(lexical, None, None, shares)
     low, high = cosines.low, cosines.high
-    # All cosines are equal: they tell nothing apart, and the division would blow up rounding.
+    # All cosines are equal: they do not distinguish tools, and dividing would amplify rounding
+    # errors.
     if high - low < 10**-DECIMALS:
         return TextScores(lexical, None, cosines.values, shares)
-    # Brought to [0, 1] over all tools: the mean gives 0, the highest 1. Cosines of one model lie in
-    # a narrow band, and where it lies depends on the request.
+    # Scaled to [0, 1] over all tools: the mean becomes 0, the highest 1. Cosines of one model lie
+    # in a narrow band, whose location depends on the request.
     dense: NDArray[np.float32] = cosines.values - np.float32(low)
     np.maximum(dense, 0, out=dense)
     dense /= np.float32(high - low)
@@ -235,7 +237,7 @@ def score_text(
 
 
 def cosines_of(state: HybridState, queries: Sequence[NDArray[np.float32]]) -> list[Cosines | None]:
-    """Cosines of all slots, rough ones where there are heads; None: no tool has a vector."""
+    """Return the cosines of all slots, approximate if there are heads; None without vectors."""
     vectors = state.vectors
     if vectors is None or not queries:
         return [None for _ in queries]
@@ -267,7 +269,7 @@ def cosines_of(state: HybridState, queries: Sequence[NDArray[np.float32]]) -> li
 def _high(
     state: HybridState, rough: NDArray[np.float32], query: NDArray[np.float32]
 ) -> float | None:
-    """The highest cosine of all texts."""
+    """Return the highest cosine of all texts; None if no text has a vector."""
     vectors = state.vectors
     assert vectors is not None
     assert vectors.heads is not None
@@ -281,7 +283,7 @@ def _high(
 def exact_at(
     state: HybridState, slots: NDArray[np.int64], queries: Sequence[NDArray[np.float32]]
 ) -> list[NDArray[np.float32]]:
-    """Cosines at some slots."""
+    """Return the exact cosines of some slots."""
     assert state.vectors is not None
     rows = slots if state.in_order else state.vectors.of_tool[slots]
     near = singles(state.vectors.rows[rows])
@@ -291,9 +293,9 @@ def exact_at(
 def _products(
     rows: NDArray[np.float32], queries: Sequence[NDArray[np.float32]]
 ) -> NDArray[np.float32]:
-    """Shape (queries, rows): the memory is read once, whatever the number of queries."""
+    """Return products of shape (queries, rows); reads the rows once for all queries."""
     products = np.empty((len(queries), len(rows)), np.float32)
-    # A single query reads every row once anyway; blocks pay only when several queries share them.
+    # A single query reads every row once anyway; blocks help only if several queries share them.
     step = len(rows) if len(queries) == 1 else max(1, _BLOCK_NUMBERS // rows.shape[1])
     for begin in range(0, len(rows), step or 1):
         block = rows[begin : begin + step]

@@ -1,4 +1,4 @@
-"""Looking after the vectors of an index: how it stands, making them anew, forgetting them."""
+"""Maintenance of the vectors of an index: status, recomputation, deletion."""
 
 from collections.abc import Collection
 from typing import Protocol, runtime_checkable
@@ -14,30 +14,30 @@ __all__ = ["VectorIndex", "per_server", "slots_of"]
 
 @runtime_checkable
 class VectorIndex(Protocol):
-    """A search whose vectors can be looked after."""
+    """A search with vectors that can be maintained."""
 
     async def index_status(self) -> Json:
-        """How the index stands, for REST and `--json`."""
+        """Return the status of the index, for REST and `--json`."""
         ...
 
     async def refresh(self, servers: Collection[str] | None) -> int:
-        """Compute the vectors of some servers anew, or all; gives how many tools that concerns."""
+        """Recompute the vectors of some servers (None for all); return the number of tools."""
         ...
 
     async def forget(self, server: str) -> int:
-        """Remove what is kept of a server, and keep nothing of it until it is refreshed.
+        """Delete what is stored of a server, and store nothing of it until it is refreshed.
 
         Gives:
-            How many of its tools were kept.
+            Number of its tools that were stored.
 
         Raises:
-            StoreError: The store where it is kept failed.
+            StoreError: The vector store failed.
         """
         ...
 
 
 def slots_of(state: HybridState, servers: Collection[str] | None) -> NDArray[np.int64]:
-    """Places of the tools of some servers; None: of all."""
+    """Return the slots of the tools of some servers (None for all)."""
     words = state.words
     slots = np.arange(words.size) if words.slots is None else words.slots.astype(np.int64)
     if servers is None:
@@ -47,7 +47,7 @@ def slots_of(state: HybridState, servers: Collection[str] | None) -> NDArray[np.
 
 
 def per_server(state: HybridState) -> list[Json]:
-    """Tools and vectors of each server, in the order of the tools."""
+    """Count tools and vectors of each server, in the order of the tools."""
     rows: dict[str, Json] = {}
     there = state.there
     slots: list[int] = slots_of(state, None).tolist()

@@ -1,4 +1,4 @@
-"""What a search with vectors counts while it runs, for REST, the CLI and the console."""
+"""Counters of a search with vectors, for REST, the CLI and the console."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ __all__ = ["CountingEmbedder", "SearchMetrics"]
 
 # Chosen: enough for a stable 99th percentile.
 _REMEMBERED = 1_000
-"""Latest searches of which the latency is kept."""
+"""Number of latest searches whose latency is stored."""
 
 
 @dataclass
@@ -42,28 +42,28 @@ class _Embedding:
 
 @dataclass
 class SearchMetrics:
-    """Counts since the start of the process. Changed in the event loop only."""
+    """Counters since the start of the process. Changed only in the event loop."""
 
     searches: int = 0
-    """Requests that were answered."""
+    """Number of answered requests."""
     fallbacks: int = 0
-    """Those that were answered by words alone although vectors are wanted."""
+    """Number of them answered by words only although vectors are configured."""
     answers_kept: int = 0
-    """Those that were answered with what was kept of the same request."""
+    """Number of them answered from the cache."""
     vectors_asked: int = 0
-    """Texts of requests whose vector was wanted."""
+    """Number of request texts for which a vector was needed."""
     vectors_remembered: int = 0
-    """Those of them whose vector was remembered."""
+    """Number of these texts whose vector was cached."""
     partly: int = 0
-    """Those for which some tools had no vector yet."""
+    """Number of requests for which some tools had no vector yet."""
     last_error: str = ""
-    """The latest failure of the embedder or of the vector store; empty: none."""
+    """The latest failure of the embedder or of the vector store; empty if there was none."""
     last_error_at: str = ""
-    """When, UTC, ISO 8601."""
+    """Time of the latest failure, UTC, ISO 8601."""
     stored: int = 0
-    """Vectors that were written to the store."""
+    """Number of vectors written to the store."""
     loaded: int = 0
-    """Vectors that were read from the store instead of being computed."""
+    """Number of vectors read from the store instead of being computed."""
     embedding: dict[TextKind, _Embedding] = field(
         default_factory=lambda: {"query": _Embedding(), "document": _Embedding()}
     )
@@ -71,16 +71,16 @@ class SearchMetrics:
     _latencies_ms: deque[float] = field(default_factory=lambda: deque[float](maxlen=_REMEMBERED))
 
     def searched(self, duration_ms: float) -> None:
-        """A request was answered."""
+        """Count an answered request."""
         self.searches += 1
         self._latencies_ms.append(duration_ms)
 
     def failed(self, error: str, at: str) -> None:
-        """Something behind the search failed."""
+        """Record a failure of something that the search uses."""
         self.last_error, self.last_error_at = error, at
 
     def as_json(self) -> Json:
-        """For REST and `--json`; documented in `docs/programs.md`."""
+        """Return the counters for REST and `--json`; documented in `docs/programs.md`."""
         ordered = sorted(self._latencies_ms)
         return {
             "searches": self.searches,
@@ -108,7 +108,7 @@ def _at(ordered: Sequence[float], share: float) -> float | None:
 
 
 class CountingEmbedder:
-    """An embedder whose work is counted and observed."""
+    """Wraps an embedder to count and observe its work."""
 
     def __init__(self, embedder: Embedder, metrics: SearchMetrics) -> None:
         self._embedder = embedder
@@ -116,21 +116,21 @@ class CountingEmbedder:
 
     @property
     def identity(self) -> str:
-        """That of the embedder."""
+        """Identity of the embedder."""
         return self._embedder.identity
 
     @property
     def dim(self) -> int:
-        """That of the embedder."""
+        """Dimensions of the embedder's vectors."""
         return self._embedder.dim
 
     @property
     def reads(self) -> Reads:
-        """What the embedder reads."""
+        """The languages that the embedder reads."""
         return self._embedder.reads
 
     async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
-        """What the embedder gives."""
+        """Embed texts with the embedder."""
         work = self._metrics.embedding[kind]
         began = perf_counter()
         try:
@@ -145,7 +145,7 @@ class CountingEmbedder:
         return vectors
 
     def computes_at_once(self, texts: Sequence[str]) -> bool:
-        """Whether the embedder computes these texts on the spot."""
+        """Return whether the embedder computes these texts immediately."""
         return computes_at_once(self._embedder, texts)
 
     @property
@@ -154,7 +154,7 @@ class CountingEmbedder:
         return is_remote(self._embedder)
 
     async def aclose(self) -> None:
-        """End what the embedder keeps open."""
+        """Close the embedder."""
         end: Any = getattr(self._embedder, "aclose", None)
         if end is not None:
             await end()

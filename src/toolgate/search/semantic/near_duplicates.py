@@ -1,8 +1,8 @@
-"""Tools that do nearly the same on several servers, found in the background.
+"""Finds near-duplicates in the background: tools on several servers that do nearly the same.
 
-They are shown together as alternatives and never taken out of a ranking. Nearly the same means: on
-another server, alike in name, and close in meaning. Alike in name guards against tools that are
-close because they are opposites (`add_label`, `remove_label`).
+They are shown together as alternatives and never removed from a ranking. A near-duplicate is on
+another server, has a similar name, and is close in meaning. Comparing names excludes tools that
+are close in meaning because they are opposites (`add_label`, `remove_label`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,37 +16,36 @@ from toolgate.search.tokenizer import fold, split_identifier, terms, words
 __all__ = ["find_near_duplicates"]
 
 _SAME_NAME = 0.7
-"""Least cosine of two tools with the same words in their names; chosen."""
+"""Lowest cosine of two tools with the same words in their names; chosen."""
 
 _LIKE_NAME = 0.85
-"""Least cosine of two tools whose names share most of their words; chosen."""
+"""Lowest cosine of two tools whose names share most of their words; chosen."""
 
 _SHARED_NAME = 0.6
 """Share of the words of two names that must be common for that; chosen."""
 
 _SHARED_TEXT = 0.5
-"""Share of the words of two descriptions that must be common where there are no vectors;
-chosen."""
+"""Share of the words of two descriptions that must be common without vectors; chosen."""
 
 _BLOCK_MOST = 100
-"""Tools with one word in their names beyond which that word finds no pairs: it says too little;
-chosen."""
+"""Most tools with a word in their names for which that word gives pairs: a more common one is
+uninformative; chosen."""
 
 _PAIRS_MOST = 500_000
-"""Pairs that are compared at all; what a catalog has beyond is not found; chosen."""
+"""Most pairs that are compared; further pairs of a catalog are not found; chosen."""
 
 _MOST = 8
-"""Alternatives of one tool; chosen."""
+"""Most alternatives per tool; chosen."""
 
 
 def find_near_duplicates(
     tools: Sequence[SearchableTool], rows: NDArray[np.float32] | None = None
 ) -> Mapping[str, tuple[str, ...]]:
-    """Alternatives of each tool that has some, by key, the nearest first.
+    """Return the keys of the alternatives of each tool that has some, the nearest first.
 
     Args:
         tools: The catalog.
-        rows: Vectors of length 1 in the same order, 0 where one is missing; None: there are none.
+        rows: Vectors of length 1 in the same order, 0 if one is missing; None if there are none.
     """
     names = [_name_of(tool) for tool in tools]
     bare = [_without_server(name, tool) for name, tool in zip(names, tools, strict=True)]
@@ -68,7 +67,7 @@ def find_near_duplicates(
         for at in (first, other):
             if at not in texts:
                 texts[at] = _text_of(tools[at])
-        # 0.7 to 0.8: enough for equal names, never for names that are only alike.
+        # 0.7 to 0.8: enough for equal names, never for names that are only similar.
         share = _overlap(texts[first], texts[other])
         return _SAME_NAME + share / 10 if share >= _SHARED_TEXT else 0.0
 
@@ -86,7 +85,7 @@ def find_near_duplicates(
                     pairs.add((first, other))
     for first, other in sorted(pairs):
         shared = max(_overlap(names[first], names[other]), _overlap(bare[first], bare[other]))
-        # 2 is above any cosine: tools with unlike names never match, however close in meaning.
+        # 2 is above any cosine: tools with different names never match, however close in meaning.
         least = _SAME_NAME if shared == 1 else _LIKE_NAME if shared >= _SHARED_NAME else 2.0
         if least <= 1 and (near := nearness(first, other)) >= least:
             neighbours.setdefault(first, {})[other] = near
@@ -106,7 +105,7 @@ def _name_of(tool: SearchableTool) -> frozenset[str]:
 
 
 def _without_server(name: frozenset[str], tool: SearchableTool) -> frozenset[str]:
-    """The words of a name without those of its server, which many names repeat."""
+    """Return the words of a name without those of its server, which many names repeat."""
     server = {term for part in split_identifier(tool.server) for term in terms(part)}
     return name - server or name
 

@@ -1,4 +1,4 @@
-"""Vectors of requests: remembered, under a deadline, and not asked for while the embedder fails."""
+"""Vectors of requests: cached, with a deadline, and with pauses while the embedder fails."""
 
 import asyncio
 import logging
@@ -18,29 +18,29 @@ __all__ = ["QueryVectors"]
 log = logging.getLogger(__name__)
 
 _TIMEOUT_S = 0.3
-"""Seconds that a model on this machine gets for a request; chosen."""
+"""Timeout in seconds of a model on this machine for a request; chosen."""
 
 _REMOTE_TIMEOUT_S = 2.0
-"""Seconds that a service gets; hosted models take 0.1 to 1 s."""
+"""Timeout in seconds of a service for a request; hosted models take 0.1 to 1 s."""
 
 _LATE_S = 30.0
-"""Seconds after which an embedder that does not answer has failed; chosen."""
+"""Seconds without an answer after which an embedder has failed; chosen."""
 
 _PENDING_MOST = 16
-"""Requests that the embedder works on at a time; chosen."""
+"""Most requests that the embedder processes at a time; chosen."""
 
 _FAILURES_MOST = 3
-"""Failures in a row after which the embedder is not asked for a while; chosen."""
+"""Number of consecutive failures after which the embedder is not used for a while; chosen."""
 
 _Entries: TypeAlias = Mapping[str, tuple[float, NDArray[np.float32]]]
-"""Until when a vector is remembered, and the vector, by text."""
+"""Expiry time and vector, by text."""
 
 
 class QueryVectors:
-    """Asks the embedder for vectors of requests.
+    """Gets the vectors of requests from the embedder.
 
-    A request waits for its vectors until the deadline. Vectors that come later are no failure of
-    the embedder: they are remembered for the next request with the same words.
+    A request waits for its vectors until the deadline. Late vectors are not a failure of the
+    embedder: they are cached for the next request with the same words.
     """
 
     def __init__(
@@ -54,17 +54,17 @@ class QueryVectors:
         metrics: SearchMetrics | None = None,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        """Remember nothing yet.
+        """Create an empty cache.
 
         Args:
-            embedder: Gives the vectors.
-            timeout_s: Seconds that a request waits for its vectors; None: 0.3 for a model on this
-                machine, 2 for a service.
-            cooldown_s: Seconds without asking after several failures.
-            max_entries: Vectors to remember at most.
-            ttl_s: Seconds after it was made for which a vector is remembered.
-            metrics: Counts the texts that were asked for and those that were remembered.
-            clock: Seconds that grow.
+            embedder: Computes the vectors.
+            timeout_s: Seconds that a request waits for its vectors; None means 0.3 for a model
+                on this machine, 2 for a service.
+            cooldown_s: Seconds without using the embedder after several failures.
+            max_entries: Most vectors in the cache.
+            ttl_s: Seconds for which a vector is cached after it was computed.
+            metrics: Counts the requested and the cached texts.
+            clock: Monotonic clock in seconds.
         """
         if timeout_s is None:
             timeout_s = _REMOTE_TIMEOUT_S if is_remote(embedder) else _TIMEOUT_S
@@ -80,10 +80,10 @@ class QueryVectors:
         self._failures = 0
         self._resting_until = 0.0
         self.trouble = ""
-        """Why the last texts got no vectors, as what the embedder did; empty when they did."""
+        """Why the last texts got no vectors, as what the embedder did; empty if they did."""
 
     async def vectors_of(self, texts: Sequence[str]) -> dict[str, NDArray[np.float32]] | None:
-        """Vectors by text, or None when there are none now; never raises."""
+        """Return vectors by text; None if there are none now. Never raises."""
         now_s = self._clock()
         entries = {text: self._cache[text] for text in texts if self._is_known(text, now_s)}
         fresh = [text for text in dict.fromkeys(texts) if text not in entries]
@@ -93,7 +93,8 @@ class QueryVectors:
             if now_s < self._resting_until:
                 self.trouble = "failed several times, and is left alone for a while"
                 return None
-            # Those are not waited for in another task: a deadline costs a fifth of computing them.
+            # Computed without another task if possible: a deadline adds a fifth of the computing
+            # time.
             at_once = computes_at_once(self._embedder, fresh)
             made = await (self._embed(fresh) if at_once else self._in_time(fresh))
             if made is None:
@@ -104,7 +105,7 @@ class QueryVectors:
         return {text: entries[text][1] for text in entries}
 
     async def aclose(self) -> None:
-        """Wait for nothing more."""
+        """Cancel pending requests to the embedder."""
         pending = set(self._pending.values())
         for task in pending:
             task.cancel()
@@ -113,7 +114,7 @@ class QueryVectors:
     async def _in_time(
         self, texts: Sequence[str]
     ) -> dict[str, tuple[float, NDArray[np.float32]]] | None:
-        """Vectors of texts that are not remembered; None: they are late, or there are none."""
+        """Embed texts that are not cached; None if that is late or fails."""
         tasks = {self._pending[text] for text in texts if text in self._pending}
         if new := [text for text in texts if text not in self._pending]:
             if len(set(self._pending.values())) >= _PENDING_MOST:
@@ -135,7 +136,7 @@ class QueryVectors:
         return {text: made[text] for text in texts}
 
     async def _embed_late(self, texts: Sequence[str]) -> _Entries | None:
-        """What `_embed` gives, remembered also if nobody waits any more."""
+        """Embed texts, and cache the vectors even if nobody waits for them any more."""
         try:
             entries = await self._embed(texts)
             if entries is not None:
@@ -146,7 +147,7 @@ class QueryVectors:
                 del self._pending[text]
 
     async def _embed(self, texts: Sequence[str]) -> _Entries | None:
-        """Fresh vectors; None: the embedder failed."""
+        """Embed texts; None if the embedder failed."""
         try:
             async with asyncio.timeout(_LATE_S):
                 rows = await embedded(self._embedder, texts, "query")
@@ -179,5 +180,5 @@ class QueryVectors:
         log.warning("embedder failed", extra={"error": str(error) or type(error).__name__})
         if self._failures >= _FAILURES_MOST:
             self._resting_until = self._clock() + self._cooldown_s
-            # After the pause it takes a full new series of failures to stop again.
+            # After the pause it takes the full number of failures again to pause.
             self._failures = 0

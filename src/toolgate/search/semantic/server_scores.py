@@ -1,7 +1,7 @@
-"""How near servers are to a request: a tool is likelier the one when its server's others are near.
+"""Similarity of servers to a request: a tool is likelier if its server's other tools are near.
 
-A server's vector is the mean of its tools'. That needs no text of the server, and says nothing
-where every server has one tool. Tools without the name of a server have nothing in common.
+A server's vector is the mean of its tools' vectors. That needs no text of the server, and is
+uninformative if every server has one tool. Tools without a server name have nothing in common.
 """
 
 from dataclasses import dataclass
@@ -16,16 +16,16 @@ from toolgate.search.semantic.tool_vectors import ToolVectors, singles
 __all__ = ["ServerVectors", "changed_servers", "nearness", "server_vectors"]
 
 _BLOCK = 2_048
-"""Vectors that are added at a time: what is computed on the way stays in the processor's cache;
+"""Number of vectors added at a time, so that temporary values fit into the processor's cache;
 chosen."""
 _RENEWED_MOST = 0.05
-"""Share of the servers that stand beside the others before all are put together; chosen."""
+"""Largest share of servers in `instead` before all are merged into `rows`; chosen."""
 _FEW = 8
-"""Tools of a server whose vectors are added up with those of others; chosen."""
+"""Most tools of a server whose vectors are summed together with those of other servers; chosen."""
 _LEAST = 1e-5
-"""Smallest spread of cosines that tells servers apart; chosen."""
+"""Smallest spread of cosines that distinguishes servers; chosen."""
 _DECIMALS = 5
-"""Digits of a cosine that count: what is beyond depends on the order of a sum."""
+"""Significant decimals of a cosine: further ones depend on the order of a sum."""
 
 
 @dataclass(frozen=True)
@@ -33,28 +33,28 @@ class ServerVectors:
     """The mean vectors of all servers."""
 
     rows: NDArray[np.float32]
-    """Of length 1, by number of the server; 0 for one without tools. Those of a later state may
-    be others, which stand in `instead`: a change copies no others."""
+    """Vectors of length 1, by number of the server; 0 for one without tools. Outdated ones are
+    overridden in `instead`, so that a change copies no others."""
 
     total: NDArray[np.float64]
-    """Sum of all that count."""
+    """Sum of the vectors of all servers with tools."""
 
     present: int
-    """Servers with tools."""
+    """Number of servers with tools."""
 
     renewed: NDArray[np.int32]
-    """Numbers of those that are not in `rows`, ascending."""
+    """Numbers of the servers in `instead`, ascending."""
 
     instead: NDArray[np.float32]
-    """Their vectors."""
+    """Their current vectors."""
 
     @cached_property
     def usual(self) -> NDArray[np.float32]:
-        """The mean of all that count."""
+        """The mean vector of all servers with tools."""
         return (self.total / self.present).astype(np.float32)
 
     def cosines(self, query: NDArray[np.float32]) -> NDArray[np.float32]:
-        """How near each server is."""
+        """Return the cosine of each server."""
         cosines = self.rows @ query
         if len(self.renewed):
             longer = np.zeros(max(len(cosines), int(self.renewed[-1]) + 1), np.float32)
@@ -64,7 +64,7 @@ class ServerVectors:
         return cosines
 
     def vectors_of(self, numbers: NDArray[np.int32]) -> NDArray[np.float32]:
-        """The vectors of a few servers."""
+        """Return the vectors of a few servers."""
         vectors = self.rows[np.minimum(numbers, len(self.rows) - 1)]
         vectors[numbers >= len(self.rows)] = 0
         if len(self.renewed):
@@ -80,13 +80,13 @@ def server_vectors(
     last: ServerVectors | None = None,
     changed: NDArray[np.int32] | None = None,
 ) -> ServerVectors | None:
-    """The vectors of all servers; None when there are fewer than two.
+    """Return the vectors of all servers; None if there are fewer than two.
 
     Args:
-        words: Which tools are whose.
-        vectors: Of the tools; one that is missing does not count.
-        last: Those of the state before.
-        changed: Numbers of the servers that are different from `last`; None: all.
+        words: Index with the server of each tool.
+        vectors: Vectors of the tools; missing ones do not count.
+        last: Server vectors of the previous state.
+        changed: Numbers of the servers that differ from `last`; None for all.
     """
     if last is None or changed is None:
         rows = _rows_of(words, vectors, np.arange(len(words.server_names), dtype=np.int32))
@@ -117,7 +117,7 @@ def _whole(rows: NDArray[np.float32]) -> ServerVectors | None:
 def _rows_of(
     words: LexicalState, vectors: ToolVectors, numbers: NDArray[np.int32]
 ) -> NDArray[np.float32]:
-    """The vectors of some servers, whose numbers ascend."""
+    """Return the vectors of some servers, whose numbers are ascending."""
     is_wanted = np.zeros(len(words.server_names), np.bool_)
     is_wanted[numbers] = True
     if (nameless := words.nameless) is not None:
@@ -134,7 +134,7 @@ def _rows_of(
         block = slice(begin, begin + _BLOCK)
         starts = np.flatnonzero(np.diff(owners[block], prepend=-1))
         near = singles(vectors.rows[vectors.of_tool[slots[block]]])
-        # Added and not set: a server's tools may go on from the block before.
+        # Added and not assigned: a server's tools may start in the previous block.
         rows[owners[block][starts]] += _sums(near, starts)
     # The 1e-9 only prevents a division by zero: servers without vectors stay 0.
     rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
@@ -142,9 +142,10 @@ def _rows_of(
 
 
 def _sums(rows: NDArray[np.float32], starts: NDArray[np.int64]) -> NDArray[np.float32]:
-    """What `np.add.reduceat` gives, to the last bit: in an eighth of the time where few are added.
+    """Return the bitwise result of `np.add.reduceat`: in an eighth of the time for short runs.
 
-    That adds to the first the sum of all others, which it adds up one after the other up to seven.
+    `np.add.reduceat` adds the sum of all others to the first, and sums up to seven of them
+    sequentially.
     """
     counts = np.diff(starts, append=len(rows))
     sums = rows[starts]
@@ -161,8 +162,8 @@ def _sums(rows: NDArray[np.float32], starts: NDArray[np.int64]) -> NDArray[np.fl
 
 
 def changed_servers(before: LexicalState, after: LexicalState) -> NDArray[np.int32] | None:
-    """Numbers of the servers whose tools differ; None when the two are not comparable."""
-    # After a full rebuild, numbers and slots mean something else.
+    """Return the numbers of servers whose tools differ; None if the states are not comparable."""
+    # After a full rebuild, numbers and slots have other meanings.
     if before.tools is not after.tools or before.server_names is not after.server_names:
         return None
     shared = min(before.size, after.size)
@@ -180,16 +181,16 @@ def nearness(
     few: bool,
     nameless: int | None = None,
 ) -> NDArray[np.float32]:
-    """For each tool how near its server is: 1 the nearest, 0 the usual one and all below.
+    """Return the similarity of each tool's server: 1 for the nearest, 0 for average and below.
 
-    NaN for tools without the name of a server.
+    NaN for tools without a server name.
 
     Args:
-        servers: Their vectors.
+        servers: Vectors of the servers.
         owners: Number of each tool's server.
-        query: Of length 1.
+        query: Vector of length 1.
         few: Whether the tools are a small part of all; then the nearest server is one of theirs.
-        nameless: What stands for the server of tools without one; None: all have one.
+        nameless: Number of the empty server name; None if all tools have a server name.
     """
     if few:
         numbers, slots = np.unique(owners, return_inverse=True)
@@ -201,7 +202,7 @@ def nearness(
     high = np.maximum.reduce(cosines)
     if high - low < _LEAST:
         return np.zeros(len(owners), np.float32)
-    # As for tools: the mean of all servers gives 0, the nearest 1.
+    # As for tools: the mean of all servers becomes 0, the nearest 1.
     scaled: NDArray[np.float32] = np.maximum(cosines - low, 0) / (high - low)
     values = scaled[slots]
     if nameless is not None:

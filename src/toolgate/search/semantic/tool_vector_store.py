@@ -1,7 +1,7 @@
-"""Vectors of tools' texts in a vector store, and which tool has which text.
+"""Vectors of tools' texts in a vector store, and the text of each tool.
 
-Equal texts of any number of tools, servers and projects share one vector. Which tool has which text
-is stored beside it, so that vectors go when the last tool of theirs has gone.
+Equal texts of any number of tools, servers and projects share one vector. The text of each tool
+is stored too, so that a vector is deleted after the last tool with its text.
 """
 
 import hashlib
@@ -19,71 +19,71 @@ from toolgate.store.vectors import ReceiveRows, VectorCollection, VectorMatch, V
 __all__ = ["ToolVectorStore", "VectorCounts", "VectorSpace"]
 
 _MODEL_DAYS = 30.0
-"""Days that vectors of a model are kept after its last use; chosen."""
+"""Days for which vectors of a model are stored after its last use; chosen."""
 
 _PORTION = 10_000
-"""Vectors that are removed at once; chosen."""
+"""Number of vectors deleted at a time; chosen."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class VectorSpace:
-    """The vectors of one model. Those of two spaces cannot be compared and never meet."""
+    """The vectors of one model. Vectors of different spaces are not comparable and never mixed."""
 
     model: str
-    """Identity of the model and of all else that shapes its vectors."""
+    """Identity of the model and of everything else that affects its vectors."""
 
     dim: int
-    """Numbers of a vector; 1 to 65,535."""
+    """Dimensions of a vector; 1 to 65,535."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class VectorCounts:
-    """How much is kept."""
+    """Numbers of stored vectors, tools and servers."""
 
     vectors: int
-    """Vectors of the space."""
+    """Number of vectors of the space."""
 
     vectors_of_other_models: int
-    """Vectors of all other spaces."""
+    """Number of vectors of all other spaces."""
 
     tools: int
-    """Tools of the project that have a text here."""
+    """Number of tools of the project with a stored text."""
 
     servers: int
-    """Servers of the project that have a tool here."""
+    """Number of servers of the project with a stored tool."""
 
 
 class ToolVectorStore:
-    """Keeps one vector for each text of a space, under the hash of the text."""
+    """Stores one vector for each text of a space, under the hash of the text."""
 
     def __init__(self, vectors: VectorStore, texts: ToolTextRepository) -> None:
         self._vectors = vectors
         self._texts = texts
         self._unlinked: dict[str, set[bytes]] = {}
-        """By collection: texts that no tool had at the last clean-up."""
+        """Texts without a tool at the last cleanup, by collection."""
 
     @property
     def notice(self) -> str:
-        """What a person should know of the vector store; may be empty."""
+        """A message about the vector store for people; may be empty."""
         return self._vectors.notice
 
-    # Vectors. All of these raise `StoreError` when the store fails.
+    # Vectors. All of these raise `StoreError` if the store fails.
 
     async def load(self, space: VectorSpace, hashes: Sequence[bytes], receive: ReceiveRows) -> None:
-        """Hand over the vectors of these texts, as far as they are there."""
+        """Pass the stored vectors of these texts to `receive`."""
         await self._vectors.load(_collection(space), hashes, receive)
 
     async def known(self, space: VectorSpace, hashes: Sequence[bytes]) -> NDArray[np.bool_]:
-        """Which of these texts have a vector; does not look at the vectors themselves."""
+        """Return which of these texts have a vector, without reading the vectors."""
         return await self._vectors.contains(_collection(space), hashes)
 
     async def save(
         self, space: VectorSpace, hashes: Sequence[bytes], rows: NDArray[np.float16]
     ) -> int:
-        """Keep vectors; gives how many were written.
+        """Store vectors; return how many were written.
 
         Args:
-            space: Where they belong.
+            space: Their space.
             hashes: One for each row, all different.
             rows: Shape (len(hashes), dim), finite, of length 1 at most.
         """
@@ -98,37 +98,37 @@ class ToolVectorStore:
         limit: int,
         allowed: Sequence[bytes] | None = None,
     ) -> list[VectorMatch]:
-        """The texts nearest by cosine, best first.
+        """Return the texts nearest by cosine, best first.
 
         Args:
-            space: Where to look.
+            space: The space to search.
             query: The vector of a request.
-            limit: How many, 1 to 10,000.
-            allowed: Only among these, however far they are; None: among all. A store may find
-                less than the very best when all are allowed.
+            limit: Most texts, 1 to 10,000.
+            allowed: Search only these, however far they are; None for all. If all are allowed, a
+                store may miss some of the best.
         """
         return await self._vectors.nearest(_collection(space), query, limit=limit, keys=allowed)
 
     async def settle(self, space: VectorSpace) -> None:
-        """Prepare for `nearest` after many were saved, such as building an index; may be slow."""
+        """Prepare for `nearest` after many were saved, for example build an index; may be slow."""
         await self._texts.use_model(_stored_model(space))
         await self._vectors.optimize(_collection(space))
 
     # Tools
 
     async def link(self, project_id: str, server: str, links: Sequence[TextLink]) -> int:
-        """Make these the tools of a server; gives how many rows that changed."""
+        """Set the tools of a server; return how many rows that changed."""
         return await self._texts.link(project_id, server, links)
 
     async def links(self, project_id: str) -> dict[str, dict[str, bytes]]:
-        """Hashes of texts by server and tool."""
+        """Return the hashes of texts by server and tool."""
         return await self._texts.links(project_id)
 
     async def unlink(self, project_id: str, server: str) -> int:
-        """Forget the tools of a server, with the vectors that no other tool has.
+        """Delete the tools of a server, and the vectors that no other tool has.
 
         Returns:
-            How many tools it had.
+            Number of its tools.
         """
         unlinked = await self._texts.unlink(project_id, server)
         for model in await self._texts.models():
@@ -136,17 +136,17 @@ class ToolVectorStore:
         return unlinked.tools
 
     async def prune(self, space: VectorSpace | None, *, before: str) -> int:
-        """Remove vectors of texts that no tool has, and of models that nobody uses.
+        """Delete vectors of texts that no tool has, and of unused models.
 
-        A text that no tool has is noted by one clean-up and removed by the next one, since the
-        tool of a new vector may be linked in a moment.
+        A text without a tool is marked by one cleanup and deleted by the next one, since the
+        tool of a new vector may be about to be linked.
 
         Args:
-            space: Of the model that is in use; None: none is.
-            before: UTC, ISO 8601; tools that were linked since then stay.
+            space: Space of the model in use; None if there is none.
+            before: UTC, ISO 8601; tools linked since then stay.
 
         Returns:
-            How many vectors were removed.
+            Number of deleted vectors.
         """
         if space is not None:
             await self._texts.use_model(_stored_model(space))
@@ -170,7 +170,7 @@ class ToolVectorStore:
         return removed
 
     async def counts(self, space: VectorSpace, project_id: str) -> VectorCounts:
-        """How much is kept."""
+        """Return the numbers of stored vectors, tools and servers."""
         name = _collection(space).collection_id
         vectors = {
             model.collection_id: await self._vectors.count(_collection_of(model))

@@ -1,4 +1,4 @@
-"""Vectors of tools: one per distinct text, kept while the text stays, whatever else changes."""
+"""Vectors of tools: one per distinct text, reused while the text is unchanged."""
 
 import hashlib
 import re
@@ -32,50 +32,51 @@ __all__ = [
 ]
 
 TextHashes: TypeAlias = NDArray[np.uint64]
-"""Shape (texts, 2): hashes of the texts that are embedded; 0 where one is not known."""
+"""Shape (texts, 2): hashes of the embedded texts; 0 if one is unknown."""
 
 _MAKING = b"4 texts 1"
-"""How a vector is made of a text: part of its hash, since vectors are kept. At most 16 bytes."""
+"""Version of how vectors are made from texts: part of the hash, since vectors are stored. At
+most 16 bytes."""
 TEXT_WEIGHTS = (1.0, 1.0, 0.3, 0.3)
-"""What each text of a tool counts in its vector. Chosen over seven labelled sets: the name and the
-first sentence are worth 0.012 R@5 beside the whole texts, and each of these 0.01 beside the
-other."""
+"""Weight of each text of a tool in its vector. Chosen over seven labelled sets: the name and the
+first sentence add 0.012 R@5 to the complete texts, and each of the complete texts adds 0.01 to
+the other."""
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s|\n")
 _SENTENCE_CHARS = 300
-"""Characters of a first sentence; chosen."""
+"""Most characters of a first sentence; chosen."""
 _DESCRIPTION_CHARS = 2_000
-"""Characters of a description that are embedded; chosen."""
+"""Most characters of a description that are embedded; chosen."""
 _PARAMETER_CHARS = 2_000
-"""Characters of names and descriptions of parameters that are embedded; chosen."""
+"""Most characters of names and descriptions of parameters that are embedded; chosen."""
 HALF_FROM = 20_000
-"""Texts from which on vectors are kept with half the precision; 0.0005 of a cosine at most;
+"""Number of tools from which vectors have half precision; costs at most 0.0005 of a cosine;
 chosen."""
 _SLACK = 1.06
-"""How much longer arrays are made than needed, so that a few new rows copy nothing; chosen."""
-# Both widths are chosen; how often the first look finds the same tools: docs/growth.md.
+"""Factor by which arrays are larger than needed, so that a few new rows copy nothing; chosen."""
+# Both widths are chosen; how often a preselection by heads finds the same tools: docs/growth.md.
 _HEAD = 64
-"""Numbers of a vector's head, ..."""
+"""Dimensions of a vector's head."""
 _HEAD_SHORT = 32
-"""... and from so many texts on, where reading all heads is what takes longest:"""
+"""Dimensions of a head in an index so large that reading all heads takes most of the time."""
 _SHORT_FROM = 500_000
-"""Texts from which on heads are short; chosen."""
+"""Number of texts from which heads are short; chosen."""
 _SAMPLE_NUMBERS = 1 << 22
-"""Numbers of the sample from which the basis is computed; chosen."""
+"""Most vector components in the sample from which the basis is computed; chosen."""
 _SPARE = 16
-"""Further directions that the power iteration carries, so that the wanted ones converge; chosen."""
+"""Number of extra directions in the power iteration, so that the needed ones converge; chosen."""
 _ROUNDS = 4
-"""Rounds of the power iteration; chosen."""
+"""Number of rounds of the power iteration; chosen."""
 _BLOCK = 2_048
-"""Vectors that are turned at a time: what is computed on the way stays in the processor's cache;
-chosen."""
+"""Number of vectors projected at a time, so that temporary values fit into the processor's
+cache; chosen."""
 _HALF_BITS = np.int32(-0x7000_2000)
-"""All but the copies of the sign."""
+"""All bits except the copies of the sign."""
 _HALF_SCALE = np.float32(2.0**112)
-"""2 to the difference of the biases of both exponents (127 - 15): IEEE 754."""
+"""2 to the power of the difference of both exponent biases (127 - 15): IEEE 754."""
 
 
 def texts_of(tool: SearchableTool) -> tuple[str, ...]:
-    """What is embedded of a tool, in the order of `TEXT_WEIGHTS`; names in words.
+    """Return the texts of a tool to embed, by `TEXT_WEIGHTS`; names are split into words.
 
     `server name: description`; the same with the parameters; the name; the first sentence of the
     description.
@@ -100,7 +101,7 @@ def texts_of(tool: SearchableTool) -> tuple[str, ...]:
 
 @lru_cache(maxsize=50_000)
 def _in_words(name: str) -> str:
-    """The words of a name; servers and parameters have the same ones again and again."""
+    """Split a name into words; cached, since names of servers and parameters recur often."""
     return " ".join(split_identifier(name))
 
 
@@ -109,11 +110,11 @@ class PendingText:
     """A text that has no vector yet."""
 
     row: int
-    """Its row."""
+    """Its row in the vectors."""
     tool: SearchableTool
-    """A tool that has it."""
+    """A tool with this text."""
     digest: bytes
-    """Its hash: of all its texts."""
+    """Hash of all its texts."""
 
     @property
     def size(self) -> int:
@@ -122,33 +123,34 @@ class PendingText:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """What is embedded, in the order of `TEXT_WEIGHTS`."""
+        """The embedded texts, in the order of `TEXT_WEIGHTS`."""
         return texts_of(self.tool)
 
 
 @dataclass(frozen=True)
 class Heads:
-    """Vectors turned so that their first numbers tell most, and cut there: a rough first look."""
+    """Vectors projected to their most informative directions, for a fast preselection."""
 
     basis: NDArray[np.float32]
-    """Shape (dim, numbers): turns a vector and cuts it."""
+    """Shape (dim, numbers): projects a vector to its head."""
 
     rows: NDArray[np.float32]
-    """Those of the texts; later states fill further rows."""
+    """Heads of the texts; later states fill more rows."""
 
     there: NDArray[np.bool_]
-    """Which of them are made."""
+    """Which of these rows are filled."""
 
     rest: NDArray[np.float32]
-    """Mean of what was cut off, when the basis was made."""
+    """Mean of what the projection cut off, from when the basis was computed."""
 
 
 @dataclass(frozen=True)
 class ToolVectors:
-    """Vectors of the tools of one state of the index."""
+    """Vectors of the tools of a state of the index."""
 
     rows: NDArray[Any]
-    """Shape (distinct texts, dim), float32 or float16; rows that `there` lacks are filled later."""
+    """Shape (distinct texts, dim), float32 or float16; rows not marked in `there` are filled
+    later."""
 
     there: NDArray[np.bool_]
     """Which rows are filled."""
@@ -157,13 +159,13 @@ class ToolVectors:
     """Row of the tool at each slot."""
 
     tools: Sequence[SearchableTool] = ()
-    """The tools by slot; later states may share and lengthen it."""
+    """The tools by slot; later states may share and extend this list."""
 
     digests: TextHashes = field(default_factory=lambda: np.zeros((0, 2), np.uint64))
     """Hash of each row's text."""
 
     heads: Heads | None = None
-    """For a large index."""
+    """Heads of the vectors in a large index."""
 
 
 def align_vectors(
@@ -173,14 +175,14 @@ def align_vectors(
     dim: int,
     texts: TextHashes | None = None,
 ) -> ToolVectors:
-    """The vectors of these tools as far as `last` has them; the other rows are empty.
+    """Arrange vectors for these tools: reuse those in `last`; the other rows are empty.
 
     Args:
-        last: The vectors of the state before.
+        last: The vectors of the previous state.
         tools: The tools by slot.
-        size: How many of these count.
-        dim: Numbers of a vector.
-        texts: Hashes of their texts that are known.
+        size: How many of the tools count.
+        dim: Dimensions of a vector.
+        texts: Known hashes of their texts.
     """
     if last is not None and last.rows.shape[1] == dim and last.tools is tools:
         return _lengthened(last, tools, size)
@@ -195,7 +197,7 @@ def _hashes(
     size: int,
     texts: TextHashes | None,
 ) -> TextHashes:
-    """Hashes of the texts of the tools; those that are not known are read."""
+    """Return the hashes of the tools' texts; compute unknown ones."""
     hashes = np.zeros((size, 2), np.uint64) if texts is None else texts[:size].copy()
     if last is not None:
         before = zip(last.tools[: len(last.of_tool)], last.of_tool.tolist(), strict=True)
@@ -211,7 +213,7 @@ def _hashes(
 
 
 def split_hashes(hashes: TextHashes) -> list[bytes]:
-    """Each hash by itself."""
+    """Split an array of hashes into bytes."""
     raw = hashes.tobytes()
     return [raw[at : at + KEY_BYTES] for at in range(0, len(raw), KEY_BYTES)]
 
@@ -223,7 +225,7 @@ def _renewed(
     dim: int,
     hashes: TextHashes,
 ) -> ToolVectors:
-    """Vectors without the texts that no tool has any more."""
+    """Create vectors without texts that no tool has any more."""
     every = split_hashes(hashes)
     row_of = {text: row for row, text in enumerate(dict.fromkeys(every))}
     of_tool = np.fromiter(map(row_of.__getitem__, every), np.int32, size)
@@ -242,7 +244,7 @@ def _renewed(
 
 
 def _lengthened(last: ToolVectors, tools: Sequence[SearchableTool], size: int) -> ToolVectors:
-    """The same vectors, and those of the tools at the end; what was before is not looked at."""
+    """Extend vectors by those of new tools at the end; existing ones are not checked."""
     count, before = len(last.digests), len(last.of_tool)
     every = [_digest(tools[slot]) for slot in range(before, size)]
     texts = list(dict.fromkeys(every))
@@ -267,9 +269,9 @@ def _lengthened(last: ToolVectors, tools: Sequence[SearchableTool], size: int) -
 
 
 def rows_of(digests: TextHashes, hashes: TextHashes) -> NDArray[np.int64]:
-    """The row of each of the wanted hashes, -1 where there is none.
+    """Return the row of each hash, -1 if there is none.
 
-    No dictionary, which would take more memory than all else that is kept of a text.
+    A dictionary would need more memory than everything else stored about a text.
     """
     order = np.argsort(hashes[:, 0], kind="stable")
     ordered = hashes[order]
@@ -290,9 +292,9 @@ def _flags(flags: NDArray[np.bool_], total: int) -> NDArray[np.bool_]:
 
 
 def _longer(rows: NDArray[Any], total: int) -> NDArray[Any]:
-    """The rows and further ones behind them, in the same memory where it is large enough.
+    """Extend rows, in the same memory if it is large enough.
 
-    What stands there is of no state any more: a state looks at its own rows only.
+    Other contents of that memory belong to no current state: a state reads only its own rows.
     """
     owner = rows if rows.base is None else rows.base
     if len(owner) < total:
@@ -302,12 +304,12 @@ def _longer(rows: NDArray[Any], total: int) -> NDArray[Any]:
 
 
 def empty_rows(vectors: ToolVectors) -> NDArray[np.int64]:
-    """Rows that are not filled."""
+    """Return the rows that are not filled."""
     return np.flatnonzero(~vectors.there)
 
 
 def pending_texts(vectors: ToolVectors, rows: NDArray[np.int64]) -> list[PendingText]:
-    """The texts of some rows, to be embedded; none of a row whose tools are gone."""
+    """Return the texts of some rows to embed, except rows whose tools were removed."""
     is_wanted = np.zeros(len(vectors.digests), np.bool_)
     is_wanted[rows] = True
     pending: dict[int, PendingText] = {}
@@ -325,9 +327,10 @@ def _digest(tool: SearchableTool) -> bytes:
 
 
 def singles(rows: NDArray[Any]) -> NDArray[np.float32]:
-    """The same numbers with single precision, in half the time that numpy takes for halves.
+    """Convert to single precision, in half the time that numpy takes for half precision.
 
-    A half has its bits where a single has them, 13 further down, and 112 less in the exponent.
+    The bits of a half-precision number, shifted by 13, are those of a single-precision number
+    whose exponent is 112 too low.
     """
     if rows.dtype != np.float16:
         return rows.astype(np.float32, copy=False)
@@ -340,10 +343,10 @@ def singles(rows: NDArray[Any]) -> NDArray[np.float32]:
 
 
 def with_heads(vectors: ToolVectors) -> ToolVectors:
-    """The same vectors with heads for all rows that are there."""
+    """Add heads for all filled rows."""
     rows, there, heads = vectors.rows, vectors.there, vectors.heads
     count = int(np.count_nonzero(there))
-    # A new basis once most of the rows came after the old one was computed.
+    # A new basis once most of the rows were added after the old one was computed.
     if heads is None or 2 * np.count_nonzero(heads.there) < count:
         step = max(1, count * rows.shape[1] // _SAMPLE_NUMBERS)
         width = _HEAD if len(rows) < _SHORT_FROM else _HEAD_SHORT
@@ -370,7 +373,7 @@ def _mean(rows: NDArray[Any], there: NDArray[np.bool_]) -> NDArray[np.float32]:
 
 
 def _basis(sample: NDArray[Any], width: int) -> NDArray[np.float32]:
-    """The directions in which vectors differ most, best first; a few rounds of power iteration."""
+    """Return the directions of largest variation, best first, by power iteration."""
     # Randomized range finder with power iteration: Halko, Martinsson, Tropp 2011,
     # https://arxiv.org/abs/0909.4061. The seed is fixed, so equal vectors give equal rankings.
     exact = singles(sample)

@@ -1,4 +1,4 @@
-"""Vectors of tools, kept in a store; when that fails, search goes on from memory."""
+"""Stores the vectors of tools; if the store fails, the search continues from memory."""
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -33,19 +33,20 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _FLUSH_ROWS = 2_048
-"""Vectors that are written at once; chosen."""
+"""Number of vectors written at a time; chosen."""
 _FLUSH_S = 1.0
-"""Seconds that a vector waits to be written, at most; chosen."""
+"""Most seconds that a vector waits to be written; chosen."""
 _REST_S = 30.0
-"""Seconds in which a store that failed is not written to; chosen."""
+"""Seconds for which a failed store is not used; chosen."""
 _LOAD_S = 60.0
-"""Seconds that a store gets to hand over what it has; then vectors are computed; chosen."""
+"""Timeout in seconds for loading from a store; then vectors are computed; chosen."""
 _YOUNG_S = 3_600.0
-"""Seconds that a tool without a listing is kept: its server may be listed in a moment; chosen."""
+"""Seconds for which a tool without a listing is kept: its server may be about to be listed;
+chosen."""
 
 
 class VectorCache:
-    """Reads and writes the vectors of an index; a failure is told once and stops nothing."""
+    """Reads and writes the vectors of an index; a failure is logged once and stops nothing."""
 
     def __init__(
         self,
@@ -69,7 +70,7 @@ class VectorCache:
 
     @property
     def is_there(self) -> bool:
-        """Whether vectors outlive the process at all."""
+        """Whether there is a store, so that vectors outlive the process."""
         return self._vectors is not None
 
     @property
@@ -79,16 +80,16 @@ class VectorCache:
 
     @property
     def notice(self) -> str:
-        """What a person should know of the store."""
+        """A message about the store for people; may be empty."""
         return "" if self._vectors is None else self._vectors.notice
 
     @property
     def unsaved(self) -> int:
-        """Vectors that are in memory only."""
+        """Number of vectors that are only in memory."""
         return len(self._unsaved)
 
     def use(self, space: VectorSpace) -> None:
-        """The vectors are those of this space from now on."""
+        """Switch to the vectors of this space."""
         if space != self._space:
             self._space = space
             self._unsaved.clear()
@@ -98,7 +99,7 @@ class VectorCache:
     # ------------------------------------------------------------------ vectors
 
     async def load(self, vectors: ToolVectors, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Fill rows that are in the store; gives those that are empty after that."""
+        """Fill rows that are in the store; return those that are still empty."""
         store, space = self._vectors, self._space
         if store is None or space is None or not len(rows):
             return rows
@@ -129,7 +130,7 @@ class VectorCache:
         *,
         timeout_s: float,
     ) -> HybridState | None:
-        """The state with the cosines of a request, found in the store; None: it failed."""
+        """Return the state with a request's cosines from the store; None if that failed."""
         if self._elsewhere is None:
             return None
         try:
@@ -142,20 +143,20 @@ class VectorCache:
             return None
 
     def add(self, hashes: Sequence[bytes], rows: NDArray[np.float16]) -> None:
-        """Further vectors that are to be kept."""
+        """Queue vectors to be stored."""
         if self._vectors is not None:
             self._unsaved.update(zip(hashes, rows, strict=True))
 
     @property
     def is_due(self) -> bool:
-        """Whether enough waits to be written, or has waited for long enough."""
+        """Whether enough vectors wait to be written, or have waited long enough."""
         if not self._unsaved or monotonic() < self._resting_until:
             return False
         waited_s = monotonic() - self._flushed_at
         return len(self._unsaved) >= _FLUSH_ROWS or waited_s >= _FLUSH_S
 
     async def flush(self) -> bool:
-        """Write what waits; False: it was not possible, and `settle` finds it again in memory."""
+        """Write queued vectors; False if impossible: `settle` then finds them in memory again."""
         store, space = self._vectors, self._space
         if store is None or space is None or monotonic() < self._resting_until:
             return False
@@ -170,7 +171,7 @@ class VectorCache:
                 self._linked = None
                 return False
             self._metrics.stored += count
-            # With a default: `use` may have emptied the dictionary during the write.
+            # With a default: `use` may have cleared the dictionary during the write.
             for text in hashes:
                 self._unsaved.pop(text, None)
         self._flushed_at = monotonic()
@@ -179,14 +180,14 @@ class VectorCache:
     # ------------------------------------------------------------------ tools
 
     async def settle(self, vectors: ToolVectors, slots: NDArray[np.int32] | None) -> bool:
-        """Note which tool has which text, and let the store prepare for searches.
+        """Store the text of each tool, and let the store prepare for searches.
 
         Args:
-            vectors: Of the tools.
-            slots: Those that have a tool; None: all.
+            vectors: Vectors of the tools.
+            slots: Slots that have a tool; None if all have one.
 
         Gives:
-            Whether that is done; False: the store fails, and it should be tried again.
+            Whether that is done; False if the store fails and it should be retried.
         """
         store, space = self._vectors, self._space
         if store is None or space is None:
@@ -202,7 +203,7 @@ class VectorCache:
         if self._linked is None:
             return False
         noted = await anyio.to_thread.run_sync(_noted, self._noted, vectors, slots)
-        # A forgotten server that went away is a new one when it comes back.
+        # A forgotten server that was removed is new when it returns.
         self._forgotten &= noted.owned.keys()
         changed = await anyio.to_thread.run_sync(_changed, self._linked, noted)
         for server in changed:
@@ -210,7 +211,7 @@ class VectorCache:
                 slots_of_server = noted.owned[server]
                 if not await self._link(store, space, server, vectors, slots_of_server):
                     return False
-        # Only a state that is linked in full may be the base of the next comparison.
+        # Only a completely linked state may be the base of the next comparison.
         if not self._forgotten:
             self._noted = replace(noted, fresh=None)
         with observe("vectors_settle"):
@@ -225,7 +226,7 @@ class VectorCache:
         vectors: ToolVectors,
         slots: list[int],
     ) -> bool:
-        """Keep the tools of a server, with those of their vectors that are in memory only."""
+        """Store the tools of a server, and those of their vectors that are only in memory."""
         links = await anyio.to_thread.run_sync(_links, vectors, slots)
         row_of = {
             link.text_hash: int(vectors.of_tool[at]) for link, at in zip(links, slots, strict=True)
@@ -248,7 +249,7 @@ class VectorCache:
         return True
 
     async def prune(self) -> int:
-        """Remove vectors that no tool has any more; gives how many."""
+        """Delete vectors that no tool has any more; return how many."""
         store, space = self._vectors, self._space
         if store is None:
             return 0
@@ -256,10 +257,10 @@ class VectorCache:
         return await self._tried(lambda: store.prune(space, before=before)) or 0
 
     async def forget(self, server: str) -> int:
-        """Remove what is kept of a server, and keep nothing of it while it stays as it is.
+        """Delete what is stored of a server, and store nothing of it until `remember`.
 
         Gives:
-            How many of its tools were kept.
+            Number of its tools that were stored.
 
         Raises:
             StoreError: The store failed.
@@ -273,12 +274,12 @@ class VectorCache:
         return await self._vectors.unlink(self._project_id, server)
 
     def remember(self, servers: Collection[str] | None) -> None:
-        """Keep these servers again; None: all."""
+        """Store these servers again; None for all."""
         self._noted = None
         self._forgotten.difference_update(self._forgotten if servers is None else servers)
 
     async def counts(self) -> VectorCounts | None:
-        """How much is kept; None: it cannot be said."""
+        """Return the numbers of stored vectors, tools and servers; None if unavailable."""
         store, space = self._vectors, self._space
         if store is None or space is None:
             return None
@@ -288,7 +289,7 @@ class VectorCache:
             return None
 
     async def _tried(self, work: Callable[[], Awaitable[T]]) -> T | None:
-        """What the work gives, or None when it failed."""
+        """Run `work` and return its result; None if it failed."""
         try:
             result = await work()
         except Exception as error:  # noqa: BLE001 - a store of anybody; memory goes on
@@ -312,21 +313,21 @@ async def _within(limit_s: float, work: Awaitable[T]) -> T:
 
 @dataclass(frozen=True)
 class _SavedLinks:
-    """Which tools are whose, when all of that was noted where vectors are kept."""
+    """The tools of each server, as last linked in the store."""
 
     vectors: ToolVectors
     live: NDArray[np.bool_]
     """Which slots have a tool."""
     owned: dict[str, list[int]]
-    """Places of each server's tools."""
+    """Slots of each server's tools."""
     fresh: frozenset[str] | None = None
-    """Servers that may differ from what was noted; None: all of them."""
+    """Servers that may differ from the stored links; None for all."""
 
 
 def _noted(
     last: _SavedLinks | None, vectors: ToolVectors, slots: NDArray[np.int32] | None
 ) -> _SavedLinks:
-    """Which tools are whose; only what came or went since `last` is looked at."""
+    """Return the tools of each server; only changes since `last` are read."""
     size, tools = len(vectors.of_tool), vectors.tools
     live = np.full(size, slots is None)
     if slots is not None:
@@ -337,7 +338,7 @@ def _noted(
         before = len(last.live)
         gone = np.flatnonzero(last.live & ~live[:before]).tolist()
         added = (before + np.flatnonzero(live[before:])).tolist()
-        # A slot that has a tool again cannot be told from the last state: then everything is read.
+        # A reused slot cannot be compared with the previous state: then everything is read.
         if not np.any(live[:before] & ~last.live):
             fresh = {tools[slot].server for slot in (*gone, *added)}
             owned = dict(last.owned)
@@ -355,7 +356,7 @@ def _noted(
 
 
 def _changed(linked: Mapping[str, Mapping[str, bytes]], noted: _SavedLinks) -> list[str]:
-    """Servers whose tools have other texts than those that are linked."""
+    """Return the servers whose tools have other texts than the linked ones."""
     tools, of_tool, digests = noted.vectors.tools, noted.vectors.of_tool, noted.vectors.digests
     servers = noted.owned if noted.fresh is None else noted.fresh & noted.owned.keys()
     return [

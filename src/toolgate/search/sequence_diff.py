@@ -1,4 +1,4 @@
-"""What two states of a list have in common: most of a catalog stays when a server changes."""
+"""Compares two states of a list: most of a catalog is unchanged when a server changes."""
 
 from collections.abc import Iterable
 from itertools import chain, islice
@@ -9,12 +9,12 @@ __all__ = ["exchanged", "shared_head", "shared_tail"]
 T = TypeVar("T")
 
 _STEP = 4_096
-"""Elements that are compared at a time, in C: the same object is equal without a look into it;
+"""Number of elements compared at a time, in C: identical objects are equal without reading them;
 chosen."""
 
 
 def shared_head(old: tuple[Any, ...], new: tuple[Any, ...]) -> int:
-    """How many at the beginning of both are the same objects, or equal."""
+    """Return how many elements at the beginning of both are the same objects, or equal."""
     at, limit = 0, min(len(old), len(new))
     while at < limit and old[at : min(at + _STEP, limit)] == new[at : min(at + _STEP, limit)]:
         at = min(at + _STEP, limit)
@@ -24,7 +24,7 @@ def shared_head(old: tuple[Any, ...], new: tuple[Any, ...]) -> int:
 
 
 def shared_tail(old: tuple[Any, ...], new: tuple[Any, ...], head: int) -> int:
-    """How many at the end of both are the same; those of `head` do not count again."""
+    """Return how many elements at the end of both are equal; those in `head` do not count again."""
     at, limit = 0, min(len(old), len(new)) - head
     o, n = len(old), len(new)
     while at < limit:
@@ -38,8 +38,8 @@ def shared_tail(old: tuple[Any, ...], new: tuple[Any, ...], head: int) -> int:
 
 
 def exchanged(old: tuple[T, ...], head: int, middle: Iterable[T], tail: int) -> tuple[T, ...]:
-    """The old ones with others between the first `head` and the last `tail` of them.
+    """Replace the elements between the first `head` and the last `tail` ones.
 
-    Each is touched once: slices that are put together take half as long again.
+    Each element is copied once: concatenating slices takes half as long again.
     """
     return tuple(chain(islice(old, head), middle, islice(old, len(old) - tail, None)))

@@ -1,10 +1,10 @@
-"""Words of a text, the same way for tools and for requests.
+"""Splits texts into words and terms, in the same way for tools and requests.
 
-Identifiers are split (`create_issue`, `createIssue`, `create-issue`, `base64`) and kept whole as
-well, letters are folded (case, width, accents), and words lose their endings: Latin ones those of
-English, Cyrillic, Greek, Arabic and some others those of their own. Scripts that put no blanks
-between words give overlapping pairs of characters, so that a request in Chinese finds a description
-in Chinese.
+Identifiers (`create_issue`, `createIssue`, `create-issue`, `base64`) are split and also kept
+whole, letters are folded (case, width, accents), and words are stemmed: Latin ones as English,
+Cyrillic, Greek, Arabic and some others by their own rules. Scripts without spaces between words
+give overlapping pairs of characters, so that a request in Chinese finds a description in
+Chinese.
 """
 
 import re
@@ -37,16 +37,17 @@ IGNORED = frozenset(
     most 的 了 是 我 你 他 她 们 请 在 和 与 或 吗 呢 吧 把 给 这 那 帮 想
     """.split()  # noqa: SIM905 - ninety quoted words are harder to read
 )
-"""Words of a request that say nothing about the tool. A tool's own text keeps them: in a name such
-as `get_help` they carry meaning. The list is the one that was measured, with a few Chinese ones."""
+"""Words of a request that say nothing about the tool. A tool's own text keeps them: in a name
+such as `get_help` they have a meaning. This is the list that was evaluated, plus a few Chinese
+words."""
 
 _NOISE = IGNORED & frozenset(
     "a an the and or of to in on at by for from with as is are be it this that".split()  # noqa: SIM905
 )
-"""Words that are left out of tools' texts, names apart."""
+"""Words that are ignored in tools' texts, except in names."""
 
 # A word: letters and digits, with the vowel signs that Python does not count as letters, joined by
-# `_` or `-` inside. Each part counts, and so does the whole.
+# `_` or `-` inside. Each part counts, and so does the entire word.
 _SIGNS = (
     "\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670"  # Hebrew, Arabic
     "\u0900-\u0963\u0966-\u0dff\u0e31-\u0e4e\u0eb1-\u0ece"  # Indic scripts, Thai, Lao
@@ -70,7 +71,7 @@ _UNSPACED = re.compile(rf"[{_HAN}]+|[{_KANA}]+|[{_HANGUL}]+|[{_THAI_TO_KHMER}]+"
 _HAN_RUN = re.compile(rf"[{_HAN}]+")
 
 _LONGEST = 64
-"""Characters of a word that count; base64 blobs in descriptions are no words; chosen."""
+"""Most characters of a word that count; base64 blobs in descriptions are not words; chosen."""
 
 
 def _stemmer(language: str) -> Callable[[str], str]:
@@ -86,47 +87,47 @@ _STEMMED = (
     (re.compile("[\u0b80-\u0bff]+"), _stemmer("tamil")),
     (re.compile("[\u0530-\u058f]+"), _stemmer("armenian")),
 )
-"""Scripts with a stemmer each, of the language that is written most with it: Ukrainian loses its
-endings nearly as well by the rules for Russian. Latin has only the one for English, since nothing
-says which language a tool's name is in."""
+"""Scripts and the stemmer of the most common language of each: the rules for Russian also work
+nearly as well for Ukrainian. Latin has only the English one, since the language of a tool's name
+is unknown."""
 _HEBREW = re.compile("[\u05d0-\u05ea]{4,}")
 _HEBREW_PREFIX = frozenset("והבלמשכ")  # and, the, in, to, from, that, as: written into the word
 _stemmer_lock = threading.Lock()  # a Stemmer object is not safe to share between threads
 _terms_of_word: dict[str, tuple[str, ...]] = {}
 _KNOWN_MOST = 200_000
-"""Words whose terms are remembered before all are forgotten; chosen."""
+"""Most words whose terms are cached before the cache is cleared; chosen."""
 
 
 def fold(text: str) -> str:
-    """The text without differences of case, width and accents."""
+    """Remove differences of case, width and accents."""
     if text.isascii():
         return text.lower()
     return _unaccented(text).casefold()
 
 
 def fold_all(texts: Iterable[str]) -> tuple[str, ...]:
-    """Each text as `fold` gives it."""
+    """Fold each text, as `fold` does."""
     return tuple([fold(text) for text in texts])
 
 
 def split_identifier(name: str) -> list[str]:
-    """The words of a name as they are written: `createIssue_v2` gives create, Issue, v, 2."""
+    """Split a name into its words as written: `createIssue_v2` gives create, Issue, v, 2."""
     return [part for word in words(name) for part in _parts(word)]
 
 
 def words(text: str) -> list[str]:
-    """The words of a text as they are written, joined ones whole."""
+    """Return the words of a text as written; joined words stay whole."""
     return (_ASCII_WORD if text.isascii() else _WORD).findall(text)
 
 
 @lru_cache(maxsize=64)
 def words_of_request(request: str) -> tuple[str, ...]:
-    """The same of a request; remembered, for several parts of a search read it."""
+    """Return the words of a request; cached, since several parts of a search need them."""
     return tuple(words(request))
 
 
 def terms(word: str) -> tuple[str, ...]:
-    """What a word of `words` counts as: its parts, stemmed, and the whole where it has several."""
+    """Return the terms of a word: its stemmed parts, and the whole if it has several."""
     stems = _terms_of_word.get(word)
     if stems is None:
         if len(_terms_of_word) >= _KNOWN_MOST:
@@ -137,23 +138,23 @@ def terms(word: str) -> tuple[str, ...]:
 
 
 def term_of(word: str) -> str:
-    """The term that a word counts as; of a joined word the whole."""
+    """Return the term of a word; for a joined word, that of the whole."""
     every = terms(word)
     return every[-1] if every else ""
 
 
 def terms_of(words: Iterable[str]) -> tuple[str, ...]:
-    """The term of each word, as `term_of` gives it."""
+    """Return the term of each word, as `term_of` does."""
     return tuple([term_of(word) for word in words])
 
 
 def is_noise(term: str) -> bool:
-    """Whether a term of a tool's prose says nothing: an article, or a single letter."""
+    """Return whether a term in a tool's prose is meaningless: an article, or a single letter."""
     return term in _NOISE or (len(term) == 1 and term.isascii())
 
 
 def _stems_of(word: str) -> Iterator[str]:
-    """What `_analyse` gives for a word of plain letters."""
+    """Yield the same terms as `_analyse` for an ASCII word."""
     parts = [part.lower() for part in _PART.findall(word)]
     yield from map(_stem_of_part, parts)
     if len(parts) > 1:
@@ -175,7 +176,7 @@ def _analyse(word: str) -> Iterator[str]:
 
 
 def _parts(word: str) -> list[str]:
-    # Accented Latin letters belong to the word around them: they go before it is cut.
+    # Accented Latin letters belong to their word: accents are removed before it is split.
     return _PART.findall(word if word.isascii() else _unaccented(word))
 
 
@@ -197,7 +198,7 @@ def _stem_of_part(part: str) -> str:
 
 
 def _unspaced(text: str) -> Iterator[str]:
-    """Terms of a word with letters beyond ASCII."""
+    """Yield the terms of a word with letters beyond ASCII."""
     at = 0
     for run in _UNSPACED.finditer(text):
         if run.start() > at:
@@ -209,7 +210,7 @@ def _unspaced(text: str) -> Iterator[str]:
 
 
 def _spaced(word: str) -> Iterator[str]:
-    """A word without its ending; one of Hebrew as it is and without its prefix."""
+    """Yield the stem of a word; for Hebrew, the word itself and the word without its prefix."""
     for script, stem in _STEMMED:
         if script.fullmatch(word):
             with _stemmer_lock:

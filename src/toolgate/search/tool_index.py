@@ -1,4 +1,4 @@
-"""The tools of a catalog as a search strategy wants them, read once per definition."""
+"""The tools of a catalog in the form that search strategies need, read once per definition."""
 
 import asyncio
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ __all__ = ["Indexable", "ToolIndex"]
 
 
 class Indexable(Protocol):
-    """What the index reads of a catalog's tool."""
+    """What the index reads of a tool in the catalog."""
 
     @property
     def key(self) -> str:
@@ -27,12 +27,12 @@ class Indexable(Protocol):
 
     @property
     def server(self) -> str:
-        """Its server."""
+        """Name of its server."""
         ...
 
     @property
     def name(self) -> str:
-        """Its name there."""
+        """Its name on that server."""
         ...
 
     @property
@@ -47,11 +47,11 @@ class Indexable(Protocol):
 
 
 class ToolIndex:
-    """Keeps the searches up to date with the versions of a catalog."""
+    """Updates the searches to the versions of a catalog."""
 
     def __init__(self, experiment: Experiment) -> None:
         self.experiment = experiment
-        """Which search a conversation gets."""
+        """Assigns a search to each conversation."""
         self._version = -1
         self._changing = False
         self._definitions: tuple[Indexable, ...] = ()
@@ -64,11 +64,11 @@ class ToolIndex:
         return self._tools
 
     def has_version(self, version: int) -> bool:
-        """Whether the searches have the tools of this version, in its order, and no others."""
+        """Return whether the searches have exactly the tools of this version, in its order."""
         return version == self._version and not self._changing
 
     async def update_to(self, version: int, tools: Sequence[Indexable]) -> None:
-        """Index these tools unless a version at least as new is indexed already."""
+        """Index these tools unless this version or a newer one is already indexed."""
         if version <= self._version:
             return
         async with self._updating:
@@ -83,7 +83,7 @@ class ToolIndex:
 
     @property
     def vector_indexes(self) -> list[tuple[str, VectorIndex]]:
-        """The searches whose vectors can be looked after, with their names in the settings."""
+        """The searches with vectors to maintain, with their names in the settings."""
         indexes: list[tuple[str, VectorIndex]] = []
         for arm in self.experiment.all:
             search: object = arm.strategy
@@ -95,7 +95,7 @@ class ToolIndex:
 
     @property
     def services(self) -> list[tuple[str, ServiceBacked]]:
-        """What asks services in the searches, with the names of these in the settings."""
+        """The searches that call services, with their names in the settings."""
         services: list[tuple[str, ServiceBacked]] = []
         for arm in self.experiment.all:
             search: object = arm.strategy
@@ -106,7 +106,7 @@ class ToolIndex:
         return services
 
     async def use(self, experiment: Experiment) -> None:
-        """Search with others from now on, over the same tools."""
+        """Switch to other searches, over the same tools."""
         async with self._updating:
             await experiment.update(self._tools)
             self.experiment = experiment
@@ -114,7 +114,7 @@ class ToolIndex:
     def _searchable(
         self, tools: tuple[Indexable, ...]
     ) -> tuple[tuple[Indexable, ...], tuple[SearchableTool, ...]]:
-        """What is given and how it is searched; what stayed is the same object as before."""
+        """Return the tools and their searchable forms; unchanged ones are the same objects."""
         old, read = self._definitions, self._tools
         head = shared_head(old, tools)
         tail = shared_tail(old, tools, head)
@@ -133,17 +133,17 @@ def _fresh(tool: Indexable, last: SearchableTool | None) -> SearchableTool:
     return last if last is not None and last.digest == tool.digest else IndexedTool(tool)
 
 
-# A frozen object is filled by its slots themselves in a third of the time: there may be a million.
+# Setting the slots of a frozen object directly takes a third of the time: there may be a million.
 _set_key, _set_server, _set_name, _set_digest = (
     SearchableTool.__dict__[name].__set__ for name in ("key", "server", "name", "digest")
 )
 
 
 class IndexedTool(SearchableTool):
-    """A tool whose texts are read from its definition when they are asked for.
+    """A tool whose texts are read from its definition when needed.
 
-    They are needed once, when its words are counted, and then for the few tools that are shown:
-    kept beside the definitions, those of a million tools would take another gigabyte.
+    They are needed once, to count its words, and then only for the few tools that are shown:
+    storing those of a million tools next to the definitions would take another gigabyte.
     """
 
     __slots__ = ("_raw",)
@@ -164,7 +164,7 @@ class IndexedTool(SearchableTool):
 
     @property
     def description(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride] - both are only read
-        """Its description, whole."""
+        """Its full description."""
         return _texts_of(self._raw)[1]
 
     @property
@@ -175,7 +175,7 @@ class IndexedTool(SearchableTool):
 
 @lru_cache(maxsize=1_024)
 def _texts_of(raw: bytes) -> tuple[str, str, tuple[tuple[str, str], ...]]:
-    """Title, description and parameters; remembered, for they are asked for one by one."""
+    """Return title, description and parameters; cached, since they are requested one by one."""
     definition = json_object(json_text.loads(raw))
     properties = json_object(json_object(definition.get("inputSchema")).get("properties"))
     title = definition.get("title") or json_object(definition.get("annotations")).get("title")
@@ -194,7 +194,7 @@ def _text(value: object) -> str:
 
 
 def _with_tags(description: str, definition: Json) -> str:
-    """The description, and the tags of an override, which are searched like it."""
+    """Append the tags of an override to the description, so that they are searched too."""
     tags = json_array(json_object(definition.get("_meta")).get("toolgate/tags"))
     words = " ".join(tag for tag in tags if isinstance(tag, str))
     return f"{description}\n{words}".strip() if words else description

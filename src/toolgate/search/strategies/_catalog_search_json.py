@@ -1,7 +1,7 @@
-"""What `POST /catalog/search` carries: one shape for who asks and who answers.
+"""Requests and answers of `POST /catalog/search`: one format for client and service.
 
-`catalog_search.schema.json` pins it. Fields are only ever added, and unknown ones are ignored, so
-either side may be older than the other.
+`catalog_search.schema.json` defines it. Fields are only ever added, and unknown ones are
+ignored, so either side may be older than the other.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -26,21 +26,21 @@ __all__ = [
 ]
 
 CATALOG_SEARCH_VERSION = 1
-"""The one that this code speaks; an absent one is 1."""
+"""Version of the format; a missing version is 1."""
 
 _EXPLANATION_CHARS = 300
-"""Characters of an explanation that are shown; chosen."""
+"""Most characters of an explanation that are shown; chosen."""
 _NOTICE_CHARS = 240
-"""Characters of a notice that are shown; chosen."""
+"""Most characters of a notice that are shown; chosen."""
 _NOTICES = 3
-"""Notices that are shown; chosen."""
+"""Most notices that are shown; chosen."""
 _LOOKED_AT = 10_000
-"""Results of an answer that are read; there is no reason to send more than were asked for;
+"""Most results of an answer that are read; there is no reason to send more than requested;
 chosen."""
 
 
 def catalog_search_schema() -> Json:
-    """The JSON Schema of requests and answers, under `$defs`."""
+    """Return the JSON Schema of requests and answers, under `$defs`."""
     text = (
         resources.files("toolgate.search.strategies")
         .joinpath("catalog_search.schema.json")
@@ -57,7 +57,7 @@ def request_body(
     queries: int,
     query_chars: int,
 ) -> Json:
-    """The body that asks for a search over these tools, each as `tool_body` gives it."""
+    """Return the request body for a search over these tools, each from `tool_body`."""
     texts = [query.strip() for query in request.queries if query.strip()][:queries]
     body: Json = {
         "query": [query[:query_chars] for query in texts],
@@ -72,7 +72,7 @@ def request_body(
 
 
 def tool_body(tool: SearchableTool, description_chars: int) -> Json:
-    """A tool as a request carries it."""
+    """Return a tool as it is sent in a request."""
     sent: Json = {"toolKey": tool.key, "toolName": tool.name, "serverName": tool.server}
     if description := (tool.description or tool.title)[:description_chars]:
         sent["description"] = description
@@ -80,10 +80,10 @@ def tool_body(tool: SearchableTool, description_chars: int) -> Json:
 
 
 def tools_of(body: Json) -> list[SearchableTool]:
-    """The tools of a request that fits the schema; of several with one key the first."""
+    """Return the tools of a request that matches the schema; the first one of each key."""
     tools: dict[str, SearchableTool] = {}
     for sent in map(json_object, json_array(body["tools"])):
-        # The definition is all that stands here, so it is its own digest.
+        # The definition is all there is, so it is its own digest.
         texts = (sent["serverName"], sent["toolName"], sent.get("description") or "")
         tool = SearchableTool(
             key=sent["toolKey"],
@@ -97,7 +97,7 @@ def tools_of(body: Json) -> list[SearchableTool]:
 
 
 def answer_body(answer: SearchAnswer, tools: Mapping[str, SearchableTool]) -> Json:
-    """The body that answers with what a search found among the tools of the request."""
+    """Return the response body for what a search found among the tools of the request."""
     results: list[Json] = []
     for hit in answer.hits:
         tool = tools[hit.key]
@@ -117,15 +117,15 @@ def answer_body(answer: SearchAnswer, tools: Mapping[str, SearchableTool]) -> Js
 def read_answer(
     answer: object, allowed: Collection[str], *, query: str
 ) -> tuple[list[Hit], list[str]]:
-    """The hits and notices of an answer, in its order; never a tool that is not allowed.
+    """Return the hits and notices of an answer, in its order; never a tool that is not allowed.
 
     Args:
-        answer: What came, parsed.
+        answer: The parsed response.
         allowed: Keys of the tools that were sent.
-        query: What was asked for, for the fields of the hits.
+        query: The query, for the fields of the hits.
 
     Raises:
-        ServiceError: It has another shape, or names tools that were not sent and no others.
+        ServiceError: It has another format, or names only tools that were not sent.
     """
     results: object = json_object(answer).get("results")
     if not isinstance(results, list):
@@ -135,7 +135,7 @@ def read_answer(
         hit = _hit(result, query)
         if hit.key in allowed:
             hits.setdefault(hit.key, hit)
-    # Only foreign keys: the service has mistaken the request. An empty list is a valid answer.
+    # Only foreign keys: the service has confused the request. An empty list is a valid answer.
     if results and not hits:
         raise ServiceError("an answer that names only tools which were not sent")
     sent_notices = [
@@ -143,7 +143,7 @@ def read_answer(
         for notice in json_array(json_object(answer).get("notices"))
         if isinstance(notice, str)
     ]
-    # Cut before cleaning: the patterns take long on megabytes.
+    # Cut before cleaning: the patterns are slow on megabytes.
     notices = [cut(clean(notice[:2_000]), _NOTICE_CHARS) for notice in sent_notices[:_NOTICES]]
     return list(hits.values()), [notice for notice in notices if notice]
 
@@ -169,7 +169,7 @@ def _hit(result: object, query: str) -> Hit:
 
 
 def share_of(value: object) -> float:
-    """A number from 0 to 1.
+    """Return `value` if it is a number from 0 to 1.
 
     Raises:
         ServiceError: It is something else.

@@ -1,4 +1,4 @@
-"""Asking a service over HTTP with JSON, within limits, and leaving it alone while it fails."""
+"""Client for a JSON service over HTTP, with limits and with pauses while the service fails."""
 
 import asyncio
 import errno
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 SUSPENDED = "it failed several times and is left alone for a while"
-"""Why a service is not asked while its breaker is open."""
+"""Why a service is not called while its circuit breaker is open."""
 
 _PIECE_BYTES = 2**16
 """Bytes of an answer that are read at a time; chosen."""
@@ -35,28 +35,29 @@ _PIECE_BYTES = 2**16
 
 @dataclass(frozen=True, kw_only=True)
 class ServiceOptions:
-    """What every search has that asks a service, and a local search where that does not answer."""
+    """Common options of searches that call a service, with a local search as the fallback."""
 
     url: str = ""
-    """Address of the service; needed."""
+    """Address of the service; required."""
 
     timeout_s: float = 5.0
-    """Seconds for a whole answer of the service; then the local search is the answer. 0.1 to 60."""
+    """Timeout in seconds for a complete answer; then the local search answers. 0.1 to 60."""
 
     failures: int = 3
-    """Failures in a row after which the service is left alone for `cooldown_s`; 1 to 100."""
+    """Number of consecutive failures after which the service is not called for `cooldown_s`; 1
+    to 100."""
 
     cooldown_s: float = 30.0
-    """Seconds without asking it then; 0 to 3,600."""
+    """Length of that pause in seconds; 0 to 3,600."""
 
     local: str = "hybrid"
     """The local search: `hybrid` or `bm25`."""
 
     def check(self, strategy: str) -> None:
-        """Check what all of them have; `strategy` is its own name, no local search.
+        """Check the common options; `strategy` is the search's own name, which cannot be `local`.
 
         Raises:
-            OptionError: One cannot be used.
+            OptionError: An option is invalid.
         """
         check_ranges(self, {"timeout_s": (0.1, 60), "failures": (1, 100), "cooldown_s": (0, 3_600)})
         check_url(self.url)
@@ -65,11 +66,11 @@ class ServiceOptions:
 
 
 class ServiceError(Exception):
-    """No usable answer came. The text says why in a few words, and holds no secret."""
+    """There is no usable answer. The text says why in a few words, and contains no secret."""
 
 
 class JsonService:
-    """An address that takes JSON and answers with JSON."""
+    """A service that takes JSON and answers with JSON."""
 
     def __init__(self, url: str, *, token: str, timeout_s: float, max_bytes: int) -> None:
         self._url = url
@@ -82,10 +83,11 @@ class JsonService:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def post(self, body: Json) -> object:
-        """The answer to a body, in all within the time limit.
+        """Send a body and return the answer, within the time limit in all.
 
         Raises:
-            ServiceError: It is late, too large, no JSON, a refusal, or there is none.
+            ServiceError: The answer is late, too large, not JSON, or a refusal, or there is
+                none.
         """
         try:
             with anyio.fail_after(self._timeout_s):
@@ -93,7 +95,7 @@ class JsonService:
                     self._url,
                     data=json_text.dumps(body),
                     headers=self._headers,
-                    # The token is for this address alone.
+                    # The token is only for this address.
                     allow_redirects=False,
                 ) as response:
                     if response.status != HTTPStatus.OK:
@@ -117,7 +119,7 @@ class JsonService:
             await session.close()
 
     def _open(self) -> aiohttp.ClientSession:
-        # An aiohttp session belongs to one event loop; tests and commands may bring another.
+        # An aiohttp session belongs to one event loop; tests and commands may use another.
         loop = asyncio.get_running_loop()
         if self._session is None or self._session.closed or self._loop is not loop:
             self._session, self._loop = aiohttp.ClientSession(), loop
@@ -134,7 +136,7 @@ class JsonService:
 
 @runtime_checkable
 class ServiceBacked(Protocol):
-    """A search that asks a service, and answers by itself while that is left alone."""
+    """A search that calls a service, and answers by itself while the service is paused."""
 
     @property
     def is_suspended(self) -> bool:
@@ -143,9 +145,9 @@ class ServiceBacked(Protocol):
 
 
 class CircuitBreaker:
-    """Says whether a service is worth asking: not for a while after several failures in a row.
+    """Decides whether to call a service: pauses after several consecutive failures.
 
-    After the rest one request tries it; the others wait for how that ends.
+    After the pause, one request tries the service; the others wait for its result.
     """
 
     def __init__(
@@ -159,31 +161,31 @@ class CircuitBreaker:
 
     @property
     def is_open(self) -> bool:
-        """Whether the service is left alone, or was not asked again since."""
+        """Whether the service is paused, or has not been called since the pause."""
         return self._failures >= self._max_failures
 
     def allows(self) -> bool:
-        """Whether to ask now."""
+        """Return whether to call the service now."""
         if not self.is_open:
             return True
         if self._clock() < self._closed_at:
             return False
-        # Closed for the others until this attempt ends, or the pause is over.
+        # Blocks other requests until this attempt ends, or the pause is over.
         self._closed_at = self._clock() + self._cooldown_s
         return True
 
     def succeeded(self) -> None:
-        """It answered."""
+        """Record an answer of the service."""
         self._failures = 0
 
     def failed(self) -> None:
-        """It did not."""
+        """Record a failure of the service."""
         self._failures += 1
         self._closed_at = self._clock() + self._cooldown_s
 
 
 def _trouble(error: Exception) -> str:
-    """What happened to a connection, in words, without the address that may hold a secret."""
+    """Describe a connection error, without the address, which may contain a secret."""
     match error:
         case aiohttp.ClientConnectorDNSError() | socket.gaierror():
             return "nobody knows this host"

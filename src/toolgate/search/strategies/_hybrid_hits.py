@@ -1,4 +1,4 @@
-"""Turns the scores of a request into hits with a calibrated relevance; says whether they fit."""
+"""Converts scores to hits with a calibrated relevance, and decides whether they fit."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -47,26 +47,25 @@ from toolgate.search.strategies._hybrid_ranking import Ranking
 
 __all__ = ["HitBuilder"]
 
-# Three tiers of scores: the weighted sum in (0, 1], the same and a quoted string, a name.
+# Three tiers of scores: the weighted sum in (0, 1], the same plus a quoted string, a name.
 PHRASE_SCORE = 2.0
 EXACT_SCORE = 4.0
-"""Above every sum of the parts: named tools come first."""
+"""Above every sum of the parts, so that named tools come first."""
 _SURE = 0.9
-"""Relevance of a tool that has the quoted text, at least; it fits wherever the cutoff
-is; chosen."""
+"""Lowest relevance of a tool that has the quoted text; it fits whatever the cutoff; chosen."""
 _WEAK_MOST = 0.39
-"""Relevance of a tool that is listed although nothing fits, at most; chosen."""
+"""Highest relevance of a tool that is listed although nothing fits; chosen."""
 _WEAKER = 2.0
-"""How fast that falls: half a cosine below the cutoff it is a third; chosen."""
+"""Decay of that limit: half a cosine below the cutoff it is a third; chosen."""
 _FAR_BEHIND = 0.15
-"""Share of the best relevance below which a hit is left out of answers, ..."""
+"""Share of the best relevance below which a hit is left out of answers."""
 _ALWAYS_SHOWN = 2
-"""... behind this many hits. With both, .6 % of the short requests in
-`benchmarks/data/phrases.jsonl` lose the tool that serves them, and answers name 3.4 tools instead
-of 5; at .30 it is 3.4 %."""
+"""Number of best hits that are always in answers. With both values, .6 % of the short requests
+in `benchmarks/data/phrases.jsonl` lose the tool that serves them, and answers name 3.4 tools
+instead of 5; with a share of .30 it is 3.4 %."""
 _WORKED = 0.7
-"""Trust times share from which a tool fits because it worked for a request like this one: in three
-conversations at least; chosen."""
+"""Trust times share from which a tool fits because it worked for a similar request: in at least
+three conversations; chosen."""
 
 
 _FIT_NOTICES: Final[dict[Fit, str]] = {
@@ -75,14 +74,14 @@ _FIT_NOTICES: Final[dict[Fit, str]] = {
     "none": "Nothing fits well: these are the nearest tools, all of them weak. "
     "Say it in other words, or name the kind of thing that is needed.",
 }
-"""What is said of a request."""
+"""Notices about whether anything fits a request."""
 
 
 class HitBuilder:
-    """Makes hits of rankings."""
+    """Creates hits from rankings."""
 
     def __init__(self, options: Options, embedder: Embedder, calibration: Calibration) -> None:
-        """Make hits as `options` say, with the relevance that `calibration` gives them."""
+        """Create a builder whose hits get their relevance from `calibration`."""
         self._options = options
         self._embedder = embedder
         self._calibration = calibration
@@ -95,7 +94,7 @@ class HitBuilder:
         request: SearchRequest,
         searched: int,
     ) -> tuple[list[Hit], Fit, str]:
-        """The hits of one query, whether anything fits, and what is to be said."""
+        """Return the hits of one query, whether anything fits, and a notice."""
         words, slots = state.words, ranking.slots
         scores = _with_names_and_quotes(state, ranking, allowed)
         # At least `COMPETITORS`, so that relevance does not depend on the limit of the request.
@@ -117,7 +116,7 @@ class HitBuilder:
             score = float(scores[at])
             hit = self._hit(state, ranking, at, slot, match.words, score, proof, ceiling)
             hits.append(hit)
-            # The order is that of relevance: none is higher than the one before it.
+            # Relevance follows the order: no hit exceeds the previous one.
             ceiling = hit.relevance
         if not hits:
             return [], "none", no_match_notice(ranking.asked)
@@ -126,7 +125,8 @@ class HitBuilder:
             shift = request.learned.line.shift(self._embedder.identity)
         if shift:
             hits = [replace(hit, fields={**hit.fields, "cutoff_shift": shift}) for hit in hits]
-        # The tools of a later step of a request are behind those of the first for another reason.
+        # In a request of several steps, tools of later steps are behind those of the first for
+        # another reason.
         if len(ranking.parts) == 1:
             line = _FAR_BEHIND * hits[0].relevance
             hits[_ALWAYS_SHOWN:] = [
@@ -155,12 +155,11 @@ class HitBuilder:
         every: Sequence[WordMatch],
         searched: int,
     ) -> list[Evidence]:
-        """What speaks for each of the best, compared with its rivals.
+        """Return the evidence for each of the best tools, compared with its rivals.
 
-        `every` are the words of the first rivals, and behind them those of the best.
+        `every` has the word matches of the first rivals, followed by those of the best tools.
         """
-        # The calibration was fitted without earlier use, so it gets the scores from before the
-        # boost.
+        # The calibration was fitted without earlier usage, so it gets the scores before the boost.
         plain = ranking.scores
         if ranking.lift.before:
             plain = ranking.lift.without(plain, below=PHRASE_SCORE)
@@ -238,7 +237,7 @@ class HitBuilder:
             reasons.insert(0, "has the quoted text")
         if used := ranking.lift.reason(slot):
             reasons.insert(0, used)
-        # The reason given is that of the part which scored this tool highest.
+        # The reason comes from the part that scored this tool highest.
         part = ranking.parts[0]
         if len(ranking.parts) > 1:
             part = max(ranking.parts, key=lambda part: float(part.sums[at]))
@@ -276,7 +275,7 @@ class HitBuilder:
 def _with_names_and_quotes(
     state: HybridState, ranking: Ranking, allowed: NDArray[np.bool_] | None
 ) -> NDArray[np.float32]:
-    """The scores of allowed tools, those that are named or quoted in the tiers above the others."""
+    """Return the scores of allowed tools, with named and quoted ones in the higher tiers."""
     query, slots = ranking.query, ranking.slots
     if allowed is None:
         scores = ranking.scores.copy()
@@ -288,13 +287,13 @@ def _with_names_and_quotes(
     for slot, rank in exact_matches(state.words, query, quoted).items():
         if allowed is None or allowed[slot]:
             at = slot if slots is None else int(slots.searchsorted(slot))
-            # Ranks go from 0 to 8: the more exact spelling is higher, and all above the quotes.
+            # Ranks go from 0 to 8: a more exact spelling is higher, and all are above the quotes.
             scores[at] = EXACT_SCORE + 1 - rank / 10
     return scores
 
 
 def _weakened(hits: Sequence[Hit], shift: float) -> list[Hit]:
-    """Hits below the cutoff with the lower relevance that goes with it, marked as weak."""
+    """Reduce the relevance of hits below the cutoff, and mark them as weak."""
     below = hits[0].fields["margin"] - shift
     ceiling = round(_WEAK_MOST * exp(_WEAKER * min(0.0, below)), 4)
     return [
@@ -304,7 +303,7 @@ def _weakened(hits: Sequence[Hit], shift: float) -> list[Hit]:
 
 
 def _is_sure(best: Hit) -> bool:
-    """Whether the best hit fits wherever the line is: named, quoted, or used for the same."""
+    """Return whether the best hit fits whatever the cutoff: named, quoted, or used before."""
     return (
         best.source == "exact"
         or "quoted" in best.fields
@@ -315,7 +314,7 @@ def _is_sure(best: Hit) -> bool:
 def _cosines_of(
     state: HybridState, ranking: Ranking, positions: Sequence[int]
 ) -> list[float | None]:
-    """Best cosines of the request or one of its clauses; None without a vector."""
+    """Return the highest cosines of the request or one of its clauses; None without a vector."""
     with_vectors = [part.cosines for part in ranking.parts if part.cosines is not None]
     if not with_vectors or not positions:
         return [None for _ in positions]
@@ -331,7 +330,7 @@ def _cosines_of(
 
 
 def _own_cosine(state: HybridState, ranking: Ranking, position: int, cosine: float | None) -> float:
-    """Cosine of a tool to the request or a clause, as they are and not moved; at best."""
+    """Return a tool's highest cosine to the original request or a clause, before any shift."""
     if cosine is None or not ranking.unmoved or state.is_elsewhere:
         return cosine or 0.0
     slot = position if ranking.slots is None else int(ranking.slots[position])
@@ -340,7 +339,7 @@ def _own_cosine(state: HybridState, ranking: Ranking, position: int, cosine: flo
 
 
 def _ahead(ranking: Ranking, positions: Sequence[int]) -> float | None:
-    """How much nearer the nearest of some tools is than what tools do in general, at best."""
+    """Return the largest lead of the nearest tool over the background texts; None without these."""
     # Without background texts `common` is empty, and so is the result: hence `strict=False`.
     at = np.array(positions, np.int64)
     return max(
@@ -356,7 +355,7 @@ def _ahead(ranking: Ranking, positions: Sequence[int]) -> float | None:
 def _highest_at(
     positions: Sequence[int], values: Sequence[NDArray[np.float32]]
 ) -> NDArray[np.float32]:
-    """The highest of some values, position by position, at a few of them."""
+    """Return the elementwise maximum of some arrays at a few positions."""
     at = np.array(positions, np.int64)
     if len(values) == 1:
         return values[0][at]

@@ -17,59 +17,61 @@ class Options:
     """Weight of meaning in the sum; words have the rest. 0 to 1."""
 
     clause_weight: float = 0.7
-    """Weight of the best clause in a request of several; the whole request has the rest. 0 to 1."""
+    """Weight of the best clause in a request with several; the entire request has the rest. 0 to
+    1."""
 
     clauses: int = 12
-    """Most clauses of a request that are searched by themselves; 0 to 32, 0 never cuts."""
+    """Most clauses of a request that are searched separately; 0 to 32, 0 never splits."""
 
     typical_requests: bool = True
-    """Whether short requests are moved towards what tools say that similar requests want."""
+    """Whether short requests are moved towards the descriptions of tools for similar requests."""
 
     reranking: bool = True
-    """Whether the first hits of short requests are put in a learned order."""
+    """Whether the first hits of short requests are sorted in a learned order."""
 
     script_gate: bool = True
-    """Whether meaning and servers count less where the model cannot read the request; of models for
-    many languages it is taken that they can."""
+    """Whether meaning and servers count less if the model cannot read the request; multilingual
+    models are assumed to read everything."""
 
     server_weight: float = 0.1
-    """Weight of how near a tool's server is, by the mean of its tools, beside the sum. 0 to 1."""
+    """Weight of the similarity of a tool's server (the mean of its tools), added to the sum. 0
+    to 1."""
 
     context_weight: float = 0.2
-    """Weight of `context`; it shifts ranks and adds no tool. 0 to 1."""
+    """Weight of `context`; it changes the order and adds no tool. 0 to 1."""
 
     embed_timeout_s: float | None = None
-    """Seconds that the embedder gets for a request; then words alone decide. 0.01 to 60. By default
-    0.3 for a model on this machine, and 2 for a service."""
+    """Timeout in seconds of the embedder for a request; then only words count. 0.01 to 60. The
+    default is 0.3 for a model on this machine, and 2 for a service."""
 
     cooldown_s: float = 10.0
-    """Seconds without asking the embedder after it failed three times in a row; 0 to 3,600."""
+    """Seconds without using the embedder after three consecutive failures; 0 to 3,600."""
 
     embedding_wait_s: float = 0.25
-    """Seconds that new tools may wait for their vectors before they are searched by words; 0 to
+    """Seconds for which new tools wait for their vectors before they are searched by words; 0 to
     60."""
 
     database_above: int = 1_500_000
-    """Catalogs of more tools are searched by meaning in the vector store, and not in
-    memory; 0 to 1,000,000,000. It pays with `pgvector`: SQLite looks at every vector."""
+    """Number of tools above which meaning is searched in the vector store instead of in memory;
+    0 to 1,000,000,000. Useful with `pgvector`: SQLite compares every vector."""
 
     database_timeout_s: float = 2.0
-    """Seconds that this store gets for a request; then words alone decide. 0.01 to 60."""
+    """Timeout in seconds of this store for a request; then only words count. 0.01 to 60."""
 
     cached_queries: int = 1_000
-    """Vectors of requests that are kept; 0 to 100,000."""
+    """Most cached vectors of requests; 0 to 100,000."""
 
     cache_ttl_s: float = 300.0
-    """Seconds that each of them is kept; 0 to 86,400."""
+    """Seconds for which each of them is cached; 0 to 86,400."""
 
     cached_answers: int = 256
-    """Whole answers that are kept as long; 0 to 10,000."""
+    """Most cached answers, for the same time; 0 to 10,000."""
 
     lexical: WordWeights = field(default_factory=WordWeights)
-    """How words count."""
+    """Weights of words."""
 
     usage: UsageWeights = field(default_factory=UsageWeights)
-    """How earlier use counts."""
+    """Weights of earlier usage."""
 
     def __post_init__(self) -> None:
         ranges: dict[str, tuple[float, float]] = {

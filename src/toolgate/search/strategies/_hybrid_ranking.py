@@ -1,10 +1,10 @@
-"""Scores all tools for one request: meaning, words, servers, context and earlier use in one sum.
+"""Scores all tools for a request: meaning, words, servers, context and earlier usage in one sum.
 
     sum = (dense_weight * meaning + (1 - dense_weight) * words + server_weight * server)
           / (1 + server_weight)
 
-Meaning and words are brought to [0, 1] over the tools first (`first_stage.score_text`). How the
-weights were chosen and what each part is worth: `docs/search.md`.
+Meaning and words are first scaled to [0, 1] over the tools (`first_stage.score_text`). For the
+choice of the weights and the benefit of each part, see `docs/search.md`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -55,42 +55,42 @@ from toolgate.search.tokenizer import fold, words_of_request
 __all__ = ["HybridRanker", "QueryTexts", "Ranking"]
 
 _FIRST = 2_000
-"""Tools of a large index whose whole vectors are read, the best of the first stage; how often that
-finds the same: `docs/growth.md`."""
+"""Number of tools of a large index, the best of the first stage, whose full vectors are read;
+how often that finds the same: `docs/growth.md`."""
 
 
 _TRANSLATED = 0.7
-"""How far a translation word by word can be trusted, against a request in English. Of 0.4, 0.7 and
-1 the one that finds most in seven languages, over tools in the same language and in English."""
+"""Trust in a word-by-word translation, against 1 for a request in English. Of 0.4, 0.7 and 1 the
+one that finds most in seven languages, over tools in the same language and in English."""
 
 
 _READ_WELL = 0.6
-"""How far the model has to read a request for its hits to be put in the learned order: English, or
-nearly all of it translated; chosen."""
+"""Lowest readable share of a request whose hits are sorted in the learned order: it is in
+English, or nearly all of it is translated; chosen."""
 
 
 _SHORT, _LONG = 10, 20
-"""Words of a request up to which the square of the scaled cosine counts, and from which the cosine
-itself does: what a few words are about has many tools, and only the nearest are meant. Fitted over
-all sets, leaving one out in turn."""
+"""Number of words of a request up to which the square of the scaled cosine counts, and from
+which the cosine itself counts: many tools match the topic of a few words, and only the nearest
+are meant. Fitted to all sets with leave-one-out."""
 
 
 @dataclass(frozen=True)
 class QueryTexts:
-    """What a query is scored by."""
+    """The texts by which a query is scored."""
 
     query: str
-    """As it was sent."""
+    """The original query."""
     text: str
-    """The same without values."""
+    """The query without values."""
     clauses: tuple[str, ...]
     context: str
     vector: NDArray[np.float32] | None = None
-    """Of the query as it was sent, for what use has taught; None without one."""
+    """Vector of the original query, for votes of earlier usage; None if it has none."""
     unmoved: Mapping[str, NDArray[np.float32]] = field(
         default_factory=dict[str, NDArray[np.float32]]
     )
-    """Vectors of the parts, not moved towards typical requests."""
+    """Vectors of the parts, before they are moved towards typical requests."""
 
     @cached_property
     def parts(self) -> tuple[str, ...]:
@@ -99,32 +99,32 @@ class QueryTexts:
 
     @cached_property
     def all(self) -> tuple[str, ...]:
-        """The same and the context, if there is one."""
+        """The parts and the context, if there is one."""
         return (*self.parts, self.context) if self.context else self.parts
 
 
 class Ranking(NamedTuple):
-    """A request scored over tools."""
+    """Scores of tools for a request."""
 
     query: str
     asked: ParsedQuery
     slots: NDArray[np.int64] | None
-    """The slots that were scored; None: all of them."""
+    """The slots that were scored; None for all."""
     scores: NDArray[np.float32]
     parts: tuple[TextScores, ...]
     lift: UsageBoost
-    """What earlier use did to the scores."""
+    """How earlier usage changed the scores."""
     common: tuple[float, ...] = ()
-    """How near each part is to what tools do in general; empty: nobody knows."""
+    """Highest cosine of each part to a background text; empty without these."""
     unmoved: tuple[NDArray[np.float32], ...] = ()
-    """Vectors of the parts, not moved towards typical requests."""
+    """Vectors of the parts, before they are moved towards typical requests."""
 
 
 _UNLIFTED = UsageBoost()
 
 
 class HybridRanker:
-    """Scores tools for one request after the other, over any state of the index."""
+    """Scores tools for consecutive requests, over any state of the index."""
 
     def __init__(
         self,
@@ -133,13 +133,13 @@ class HybridRanker:
         reads: Reads,
         background: NDArray[np.float32] | None,
     ) -> None:
-        """Rank with these weights.
+        """Create a ranker.
 
         Args:
             options: The weights.
-            embedder: Gave the vectors.
-            reads: What languages it reads.
-            background: Vectors of what tools do in general; None: nobody knows.
+            embedder: The embedder of the vectors.
+            reads: The languages that it reads.
+            background: Vectors of the background texts; None without these.
         """
         self._options = options
         self._embedder = embedder
@@ -176,8 +176,7 @@ class HybridRanker:
         scores = self._combined(looks, texts, raised, None)
         slots = None
         if state.vectors is not None and state.vectors.heads is not None:
-            # Tools that are named, voted for or suggested are scored even if the first stage ranks
-            # them low.
+            # Named, voted or suggested tools are scored even if the first stage ranks them low.
             sure = [
                 *raised,
                 *votes,
@@ -196,7 +195,8 @@ class HybridRanker:
             usage = self._options.usage
             literal = np.max([look.shares for look in clauses], axis=0)
             if allowed is not None:
-                # What the caller may not see must not be told from what is not there.
+                # Tools hidden from the caller must be indistinguishable from tools that do not
+                # exist.
                 seen = allowed if slots is None else allowed[slots]
                 literal = np.where(seen, literal, 0)
             scores, lift = apply_usage(
@@ -218,7 +218,7 @@ class HybridRanker:
         texts: QueryTexts,
         vectors: dict[str, NDArray[np.float32]],
     ) -> tuple[float, ...]:
-        """How near each part is to what tools do in general; empty: nobody knows."""
+        """Return the highest cosine of each part to a background text; empty without these."""
         if self._background is None:
             return ()
         return tuple(
@@ -227,7 +227,7 @@ class HybridRanker:
         )
 
     def _may_rerank(self, texts: QueryTexts) -> bool:
-        """Whether the learned order is about such requests: one step, English, this model."""
+        """Return whether the learned order applies: one step, English, the bundled model."""
         return (
             self._options.reranking
             and self._background is not None
@@ -236,7 +236,7 @@ class HybridRanker:
         )
 
     def _readable(self, text: str) -> float:
-        """How far the model can read a text, in [0, 1]."""
+        """Return how well the model can read a text, in [0, 1]."""
         if not self._options.script_gate or self._reads != "english":
             return 1.0
         translated = self._translated.get(text)
@@ -251,10 +251,10 @@ class HybridRanker:
         vectors: dict[str, NDArray[np.float32]],
         slots: NDArray[np.int64] | None,
     ) -> list[TextScores]:
-        """Each text scored over all slots, or over some; servers count where they are few."""
+        """Score each text over all or some slots; servers count in the last stage only."""
         options, servers = self._options, state.servers
         large = state.vectors is not None and state.vectors.heads is not None
-        # Fitted to the cosines of the bundled model, which is the one with a background.
+        # Fitted to the cosines of the bundled model, which is the one with background texts.
         is_known = self._background is not None
         sharpness = _sharpness(len(words_of_request(texts.text))) if is_known else 0.0
         there = state.there if slots is None or state.there is None else state.there[slots]
@@ -265,8 +265,8 @@ class HybridRanker:
         for text, share, cosine in zip(texts.all, shares, cosines, strict=True):
             readable = self._readable(text)
             near = None
-            # The first stage over a large index only needs a rough order, so servers are left out
-            # of it.
+            # The first stage over a large index needs only an approximate order, so it ignores
+            # servers.
             counts = options.server_weight > 0 and not (large and slots is None)
             if servers is not None and cosine is not None and counts:
                 near = nearness(
@@ -295,7 +295,7 @@ class HybridRanker:
     def _cosines(
         self, state: HybridState, texts: QueryTexts, vectors: dict[str, NDArray[np.float32]]
     ) -> list[Cosines | None]:
-        """Of each text; None where words alone decide."""
+        """Return the cosines of each text; None if only words count."""
         if state.is_elsewhere:
             near = state.near or {}
             return [near.get(text) if self._readable(text) > 0 else None for text in texts.all]
@@ -317,7 +317,7 @@ class HybridRanker:
         vectors: dict[str, NDArray[np.float32]],
         rough: Sequence[Cosines | None],
     ) -> list[Cosines | None]:
-        """The same at some slots, exactly."""
+        """Return the exact cosines of each text at some slots; None if only words count."""
         readable = [at for at, cosine in enumerate(rough) if cosine is not None]
         values = exact_at(state, slots, [vectors[texts.all[at]] for at in readable])
         by_text = dict(zip(readable, values, strict=True))
@@ -333,7 +333,7 @@ class HybridRanker:
         raised: dict[int, float],
         slots: NDArray[np.int64] | None,
     ) -> NDArray[np.float32]:
-        """The scores of a request from those of its parts."""
+        """Combine the scores of a request's parts."""
         scores = looks[0].sums
         if texts.clauses:
             weight = np.float32(self._options.clause_weight)
@@ -346,7 +346,7 @@ class HybridRanker:
         if texts.context:
             weight = self._options.context_weight
             mixed = (scores + np.float32(weight) * looks[-1].sums) / np.float32(1 + weight)
-            # What scored nothing goes on scoring nothing.
+            # A score of 0 stays 0.
             scores = np.where(scores > 0, np.round(mixed, DECIMALS), 0)
         return scores
 
@@ -356,7 +356,7 @@ class HybridRanker:
         vector: NDArray[np.float32] | None,
         request: SearchRequest,
     ) -> tuple[dict[int, float], dict[int, Support]]:
-        """What earlier requests say about single slots: trust times share, and who says so."""
+        """Return the votes of earlier requests, trust times share, and who voted, by slot."""
         usage = self._options.usage
         if request.learned is None or vector is None or not usage.weight:
             return {}, {}
@@ -374,7 +374,7 @@ class HybridRanker:
         )
 
     def _raised(self, state: HybridState, request: SearchRequest) -> dict[int, float]:
-        """What is added to the scores of single slots."""
+        """Return the priors to add to scores, by slot."""
         return {
             slot: max(0.0, prior)
             for key, prior in request.priors.items()
@@ -392,7 +392,7 @@ def _rerank(
     slots: NDArray[np.int64] | None,
     allowed: NDArray[np.bool_] | None,
 ) -> None:
-    """Deal the best scores out anew, in the order that was learned."""
+    """Reassign the best scores in the learned order."""
     seen = scores
     if allowed is not None:
         seen = scores * (allowed if slots is None else allowed[slots])
@@ -412,7 +412,7 @@ def _rerank(
 def _servers_used(
     state: HybridState, request: SearchRequest, slots: NDArray[np.int64] | None
 ) -> NDArray[np.bool_] | None:
-    """Which tools are of servers that the conversation used just now; None: none was."""
+    """Return which tools belong to servers that the conversation just used; None without any."""
     used = {
         int(state.words.servers[slot])
         for key in request.recent
@@ -428,7 +428,7 @@ def _servers_used(
 def _first(
     rough: NDArray[np.float32], allowed: NDArray[np.bool_] | None, sure: Sequence[int]
 ) -> NDArray[np.int64]:
-    """The slots to score, ascending: the best that are allowed, and those that are sure."""
+    """Return the slots to score, ascending: the best allowed ones, and those in `sure`."""
     if allowed is not None:
         rough = rough * allowed
     best = highest_scores(rough, _FIRST)
@@ -440,16 +440,16 @@ def _first(
 
 
 def _highest_of(rough: Cosines, values: NDArray[np.float32]) -> Cosines:
-    """Cosines at the slots whose whole vectors are read, where the highest is nearly always."""
+    """Return exact cosines of the read slots, which nearly always include the highest."""
     return Cosines(values, rough.low, max(rough.high, float(values.max(initial=-1.0))))
 
 
 def _sharpness(n_words: int) -> float:
-    """How much less tools count that are behind the nearest, for a request of so many words."""
+    """Return how strongly tools behind the nearest are reduced, by the length of a request."""
     return min(1.0, max(0.0, (_LONG - n_words) / (_LONG - _SHORT)))
 
 
 def _silent(size: int) -> TextScores:
-    """A part that says nothing about any tool."""
+    """Return scores of 0 for all tools."""
     zeros = np.zeros(size, np.float32)
     return TextScores(zeros, None, None, zeros)

@@ -1,4 +1,4 @@
-"""What a strategy may have beside its duties: something to wait for, and something to end."""
+"""Optional methods of strategies: waiting until they are ready, and closing them."""
 
 from typing import Protocol, runtime_checkable
 
@@ -16,12 +16,12 @@ class _HasClose(Protocol):
 
 
 async def ready(part: object) -> None:
-    """Wait until a strategy has all that it ranks by, such as vectors."""
+    """Wait until a strategy has everything that it ranks by, such as vectors."""
     if isinstance(part, _HasReady):
         await part.ready()
 
 
 async def end(part: object) -> None:
-    """End what a strategy, an embedder or a model keeps open or does in the background."""
+    """Close a strategy, an embedder or a model, and stop its background tasks."""
     if isinstance(part, _HasClose):
         await part.aclose()

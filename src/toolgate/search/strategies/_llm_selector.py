@@ -1,8 +1,9 @@
-"""A model picks from the best that a search found: what it is told, what it may answer.
+"""A model selects among the best hits of a search: its messages and its allowed answers.
 
-The texts of tools were written by others. They are sent as data in JSON, under numbers of ours; the
-answer may only say numbers, a relevance and a reason, and nothing else of it is used. So a text
-that gives orders can at most make the model prefer one of the tools that were found anyway.
+Third parties wrote the texts of tools. They are sent as data in JSON, under numbers assigned
+here; the answer may contain only numbers, a relevance and a reason, and nothing else in it is
+used. So a text with instructions can at most make the model prefer one of the tools that were
+found anyway.
 """
 
 import re
@@ -19,17 +20,17 @@ from toolgate.types import Json, json_object
 __all__ = ["ChatPicker", "messages_for", "picked"]
 
 _DESCRIPTION_CHARS = 300
-"""Characters of a candidate's description; chosen."""
+"""Most characters of a candidate's description; chosen."""
 _NAME_CHARS = 120
-"""Characters of a candidate's name; chosen."""
+"""Most characters of a candidate's name; chosen."""
 _REASON_CHARS = 160
-"""Characters of the model's reason that are shown; chosen."""
+"""Most characters of the model's reason that are shown; chosen."""
 _QUERY_CHARS = 2_000
-"""Characters of a query that are sent; chosen."""
+"""Most characters of a query that are sent; chosen."""
 _QUERIES = 20
-"""Queries that are sent; chosen."""
+"""Most queries that are sent; chosen."""
 _FENCED = re.compile(r"\s*```(?:json)?\s*(\{.*\})\s*```\s*", re.DOTALL | re.IGNORECASE)
-"""An object in a block of Markdown, as models write it that no service holds to JSON."""
+"""An object in a Markdown code block, as models write it without a JSON mode."""
 
 _TASK = """\
 You choose tools for a task. The user message is one JSON object: `request` (what is to be done,
@@ -47,16 +48,16 @@ empty."""
 
 @runtime_checkable
 class ChatPicker(Protocol):
-    """A chat model, as far as picking tools needs one.
+    """A chat model that selects tools.
 
-    Duties: give up in time by itself or let itself be cancelled; send nothing but the messages.
+    Requirements: stop at a timeout of its own or when cancelled; send nothing but the messages.
     """
 
     async def answer(self, messages: Sequence[Json]) -> str:
-        """The text that a model answers to messages (`role`, `content`), as it is.
+        """Return a model's unchanged answer to messages (`role`, `content`).
 
         Raises:
-            Exception: Any; the ranked list is the answer then.
+            Exception: Any; the answer of the search is then the ranked list.
         """
         ...
 
@@ -64,7 +65,7 @@ class ChatPicker(Protocol):
 def messages_for(
     request: SearchRequest, candidates: Sequence[Hit], tools: dict[str, SearchableTool]
 ) -> list[Json]:
-    """What the model is told. Candidates are numbered from 1 in their order."""
+    """Return the messages for the model. Candidates are numbered from 1 in their order."""
     entries: list[Json] = []
     for number, hit in enumerate(candidates, start=1):
         tool = tools[hit.key]
@@ -92,10 +93,10 @@ def messages_for(
 
 
 def picked(text: str, candidates: Sequence[Hit]) -> list[Hit]:
-    """The candidates that a model's answer names, in its order, each once.
+    """Return the candidates that a model's answer names, in its order, each once.
 
     Raises:
-        ServiceError: The answer is anything else than what was asked for.
+        ServiceError: The answer has another format than requested.
     """
     block = _FENCED.fullmatch(text)
     try:

@@ -1,4 +1,4 @@
-"""What a service or a model chose, made into an answer that keeps the duties of every search."""
+"""Converts the selection of a service or a model to an answer that any search may give."""
 
 from collections.abc import Sequence
 
@@ -10,16 +10,16 @@ __all__ = ["answered", "within"]
 def answered(
     chosen: Sequence[Hit], local: Sequence[Hit], request: SearchRequest
 ) -> tuple[tuple[Hit, ...], tuple[str, ...]]:
-    """The hits to give, and what is to be said of the threshold.
+    """Return the hits of the answer, and notices about the threshold.
 
-    Tools that are named exactly are found, also where they were not chosen. With one query they
-    come first and the rest is in order of relevance; with several the order is as it was chosen,
-    since each step has its own.
+    Exactly named tools are always hits, even if they were not selected. For one query they come
+    first, and the rest is sorted by relevance; for several queries the order of the selection
+    stays, since each step has its own tools.
 
     Args:
-        chosen: Best first.
-        local: What the local search found; it knows which tools are named.
-        request: What was asked for.
+        chosen: The selection, best first.
+        local: Hits of the local search, which knows the exactly named tools.
+        request: The request.
     """
     exact = {hit.key: hit for hit in local if hit.source == "exact"}
     if len(request.queries) == 1:
@@ -31,7 +31,7 @@ def answered(
 
 
 def within(hits: Sequence[Hit], request: SearchRequest) -> tuple[tuple[Hit, ...], tuple[str, ...]]:
-    """The hits within threshold and limit, and what is to be said when that leaves none."""
+    """Return the hits within threshold and limit, and a notice if the threshold leaves none."""
     above = [hit for hit in hits if hit.relevance >= request.threshold]
     notices = (
         f"No tool reaches the relevance of {request.threshold:g} that was asked for. "

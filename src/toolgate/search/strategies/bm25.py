@@ -1,7 +1,7 @@
-"""Lexical search: BM25 over the words of a tool, its name weighing most.
+"""Lexical search: BM25 over the words of a tool; its name has the highest weight.
 
-One index over all tools; who may see which is a mask at the moment of the request. Names given
-exactly (`server:tool`, `server__tool`, `tool`) come first, then quoted strings, then the rest.
+One index has all tools; a mask says for each request which are visible. Exact names
+(`server:tool`, `server__tool`, `tool`) come first, then quoted strings, then the rest.
 """
 
 from collections.abc import Sequence
@@ -41,14 +41,14 @@ from toolgate.search.tokenizer import fold
 __all__ = ["Bm25Search", "Options", "build"]
 
 _HALF = 0.1
-"""Share of a request at which relevance is 0.55; chosen, see `_relevance`."""
+"""Share of a request for which relevance is 0.55; chosen, see `_relevance`."""
 _WEAK = 0.15
 """Share of a request below which the best hit is weak; chosen."""
 
-# Three tiers of scores: the share of the request in [0, 1), the same and a quoted string, a name.
+# Three tiers of scores: the share of the request in [0, 1), the same plus a quoted string, a name.
 _PHRASE = 1.0
 _EXACT = 2.0
-"""Above every normalized score, which is 1 at most: named tools come first."""
+"""Above every normalized score, which is at most 1, so that named tools come first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +56,7 @@ class Options(WordWeights):
     """Table `[search.options.bm25]`."""
 
     context_weight: float = 0.2
-    """Weight of the words of `context`; they shift ranks and add no tool. 0 to 100."""
+    """Weight of the words of `context`; they change the order and add no tool. 0 to 100."""
 
     def __post_init__(self) -> None:
         WordWeights.__post_init__(self)
@@ -64,7 +64,7 @@ class Options(WordWeights):
 
 
 def build(options: Options, *, index_file: Path | None = None) -> "Bm25Search":
-    """A lexical search with an empty index; without `index_file` each start reads all tools."""
+    """Create a search with an empty index; without `index_file`, each start reads all tools."""
     return Bm25Search(options, index_file)
 
 
@@ -88,12 +88,12 @@ class Bm25Search:
         return self._state.keys
 
     async def update(self, tools: Sequence[SearchableTool]) -> None:
-        """Make these the tools of the index; only new and changed ones are read."""
+        """Set the tools of the index; only new and changed ones are read."""
         new_tools = tuple(tools)
         async with self._updating:
             if is_current(self._state, new_tools):
                 return
-            # Only a start reads the file: later states build on the one in memory.
+            # Only a start reads the file: later states are based on the one in memory.
             restored = None if self._state.keys else await self._words.read(new_tools)
             self._state = (
                 restored.words
@@ -105,11 +105,11 @@ class Bm25Search:
             self._words.changed(self._state)
 
     async def aclose(self) -> None:
-        """Write what is to be kept."""
+        """Write pending changes of the index file."""
         await self._words.aclose()
 
     async def search(self, request: SearchRequest) -> SearchAnswer:
-        """The tools that fit best."""
+        """Return the tools that fit best."""
         started = perf_counter()
         state = self._state
         allowed, searched, notices = allowed_by(state, request)
@@ -214,7 +214,7 @@ def _hit(
             source="exact",
             literal=1.0,
         )
-    # Halved, the tier of quoted strings gives shares from 0.5 to 1, whatever words match.
+    # Halved, the tier of quoted strings has shares from 0.5 to 1, whatever words match.
     has_phrase = score >= _PHRASE
     explanation = explanation_of(matched)
     return Hit(
@@ -227,10 +227,10 @@ def _hit(
 
 
 def _relevance(share: float) -> float:
-    """The share of a request that a tool covers on a scale that people can read.
+    """Convert the covered share of a request to a scale that people can read.
 
-    Monotone, 0 and 1 stay; a tenth gives 0.55. Chosen so that hits of requests of forty words
-    (median share 0.06) and of three words (0.4) are both told from nothing; not calibrated.
+    Monotone; 0 and 1 stay the same; a tenth becomes 0.55. Chosen so that hits of requests of
+    forty words (median share 0.06) and of three words (0.4) are clearly above 0; not calibrated.
     """
     return min(1.0, share * (1 + _HALF) / (share + _HALF))
 

@@ -1,8 +1,8 @@
-"""Cloud search: a service chooses among the tools that the caller may use.
+"""Cloud search: a service selects among the tools that the caller may use.
 
-The request goes to `POST …/catalog/search` with the names and descriptions of those tools; requests
-and descriptions leave this machine. Whatever goes wrong there, a local search answers, and says so.
-The shape of both sides and how to run such a service: `docs/cloud-search.md`.
+The request goes to `POST …/catalog/search` with the names and descriptions of those tools;
+requests and descriptions leave this machine. After any failure, a local search answers instead
+and says so. For the format and for running such a service, see `docs/cloud-search.md`.
 """
 
 import logging
@@ -40,19 +40,19 @@ class Options(ServiceOptions):
     """Table `[search.options.cloud]`; `/catalog/search` is added to the address."""
 
     token: str = field(default="", repr=False)
-    """Bearer token; write `${env:NAME}` and not the token itself."""
+    """Bearer token; write `${env:NAME}` instead of the token itself."""
 
     project_id: str = ""
-    """The project at the service; empty: not sent, the token decides."""
+    """The project in the service; empty: not sent, the token decides."""
 
     max_tools: int = 2_000
-    """Most tools that are sent; of more, those that the local search ranks first. 1 to 100,000."""
+    """Most tools that are sent: those that the local search ranks first. 1 to 100,000."""
 
     description_chars: int = 1_000
-    """Characters of a description that are sent; 0 to 100,000."""
+    """Most characters of a description that are sent; 0 to 100,000."""
 
     max_answer_bytes: int = 4 * 2**20
-    """Largest answer that is read; 1,024 to 1,073,741,824."""
+    """Largest answer in bytes that is read; 1,024 to 1,073,741,824."""
 
     def __post_init__(self) -> None:
         self.check("cloud")
@@ -65,15 +65,15 @@ class Options(ServiceOptions):
 
 
 def build(options: Options, *, make_search: Callable[[str], SearchStrategy]) -> "CloudSearch":
-    """A cloud search with an empty index; nothing is sent before the first request."""
+    """Create a cloud search with an empty index; nothing is sent before the first request."""
     return CloudSearch(options, make_search(options.local))
 
 
 class CloudSearch:
-    """Has a service choose among the tools that may be found, and a local search at hand.
+    """Lets a service select among the allowed tools, with a local search as the fallback.
 
-    Tools that are named exactly are found even when the service leaves them out. What the service
-    names beyond the tools that it was sent is dropped.
+    Exactly named tools are found even if the service leaves them out. Tools in its answer that
+    it was not sent are ignored.
     """
 
     def __init__(self, options: Options, local: SearchStrategy) -> None:
@@ -81,7 +81,7 @@ class CloudSearch:
         self._local = local
         self._tools: dict[str, SearchableTool] = {}
         self._sent: dict[str, tuple[str, Json]] = {}
-        """Digest and form of tools that were sent."""
+        """Digest and JSON of sent tools, by key."""
         self._updating = anyio.Lock()
         self._service = JsonService(
             f"{options.url.rstrip('/')}/catalog/search",
@@ -98,7 +98,7 @@ class CloudSearch:
 
     @property
     def inner(self) -> SearchStrategy:
-        """The local search, which keeps vectors where there are any."""
+        """The local search, which may have vectors."""
         return self._local
 
     @property
@@ -107,28 +107,28 @@ class CloudSearch:
         return self._breaker.is_open
 
     async def update(self, tools: Sequence[SearchableTool]) -> None:
-        """Make these the tools of the index."""
+        """Set the tools of the index."""
         new_tools = tuple(tools)
         async with self._updating:
             await self._local.update(new_tools)
             self._tools = {tool.key: tool for tool in new_tools}
 
     async def ready(self) -> None:
-        """Wait until the local search has all that it needs."""
+        """Wait until the local search has everything that it needs."""
         await ready(self._local)
 
     async def aclose(self) -> None:
-        """Close the connections, and end the local search."""
+        """Close the connections and the local search."""
         await self._service.aclose()
         await end(self._local)
 
     async def search(self, request: SearchRequest) -> SearchAnswer:
-        """The tools that fit best, chosen by the service if it answers."""
+        """Return the tools that fit best, selected by the service if it answers."""
         started = perf_counter()
         limit = self._options.max_tools
-        # One more than may be sent shows that there are too many, without listing them all.
+        # One more than the limit shows that there are too many, without listing them all.
         tools = list(islice(self._allowed(request), limit + 1))
-        # Searched in any case: it knows exact names, and is the answer if the service fails.
+        # Always searched: it knows exact names, and is the answer if the service fails.
         local = await self._local.search(request)
         if not tools or not any(query.strip() for query in request.queries):
             return local
@@ -157,7 +157,7 @@ class CloudSearch:
         )
 
     def _allowed(self, request: SearchRequest) -> Iterator[SearchableTool]:
-        """The tools that may be found; none where mask and index do not belong together."""
+        """Yield the allowed tools; none if the mask is for another state of the index."""
         keys, tools, mask = self._local.keys, self._tools, request.mask
         if mask is not None and len(mask) != len(keys):
             return
@@ -171,7 +171,7 @@ class CloudSearch:
     async def _nearest(
         self, request: SearchRequest, tools: list[SearchableTool]
     ) -> list[SearchableTool]:
-        """As many tools as may be sent: the best by the local search, then some of the others."""
+        """Return as many tools as may be sent: the best by the local search, then others."""
         limit, tools_by_key = self._options.max_tools, self._tools
         near = await self._local.search(replace(request, limit=limit, threshold=0.0))
         first = {hit.key: tools_by_key[hit.key] for hit in near.hits if hit.key in tools_by_key}
@@ -191,11 +191,10 @@ class CloudSearch:
         return read_answer(answer, {tool.key for tool in tools}, query=request.queries[0])
 
     def _sent_form(self, tool: SearchableTool) -> Json:
-        """A tool as it is sent; remembered, since reading its definition takes long."""
+        """Return a tool as it is sent; cached, since reading its definition is slow."""
         cached = self._sent.get(tool.key)
         if cached is None or cached[0] != tool.digest:
-            # Nobody reports tools that are gone; emptying an overgrown cache is simpler than
-            # tracking them.
+            # Nothing reports removed tools; clearing a large cache is simpler than tracking them.
             if len(self._sent) >= 2 * self._options.max_tools:
                 self._sent.clear()
             cached = (tool.digest, tool_body(tool, self._options.description_chars))
@@ -204,7 +203,7 @@ class CloudSearch:
 
 
 def _fallen_back(local: SearchAnswer, reason: str) -> SearchAnswer:
-    """The local answer, marked as what it is."""
+    """Return the local answer, marked as a fallback."""
     hits = (hit if hit.source == "exact" else replace(hit, source="fallback") for hit in local.hits)
     notice = f"Cloud search is not there ({reason}); this is the local search."
     fallback = "; ".join(filter(None, (f"cloud: {reason}", local.fallback)))

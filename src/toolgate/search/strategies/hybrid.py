@@ -1,11 +1,11 @@
 """Hybrid search: words and meaning, as a weighted sum of both scores.
 
-Meaning is the cosine between the vectors of request and tool, words are those of `bm25`. A request
-of several steps is cut into clauses by rules, since each step needs a tool of its own. Names given
-exactly come first, then quoted strings, then the rest. Vectors of tools are computed in the
-background; where one is missing, and whenever the embedder fails, words alone decide.
+Meaning is the cosine between the vectors of request and tool, words are those of `bm25`. A
+request of several steps is split into clauses by rules, since each step needs its own tool.
+Exact names come first, then quoted strings, then the rest. Vectors of tools are computed in the
+background; if one is missing, and whenever the embedder fails, only words count.
 
-How the weights were chosen and what each part is worth: `docs/search.md`.
+For the choice of the weights and the benefit of each part, see `docs/search.md`.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -68,11 +68,12 @@ from toolgate.types import Json
 __all__ = ["HybridSearch", "Options", "build"]
 
 _GROWTH = 1.25
-"""How much larger the part with vectors is before a large index is searched by it; chosen."""
+"""Growth factor of the number of vectors before a large index starts to use new ones; chosen."""
 
 
 _ENGLISH = 0.9
-"""Share of a text that the bundled model has to read for it to be one of the typical requests."""
+"""Lowest share of a text that the bundled model must read for it to be moved to typical
+requests."""
 
 
 def build(
@@ -82,10 +83,10 @@ def build(
     vectors: ToolVectorStore | None = None,
     index_file: Path | None = None,
 ) -> "HybridSearch":
-    """A hybrid search with an empty index.
+    """Create a hybrid search with an empty index.
 
-    Without `vectors` each start computes them anew; without `index_file`, a path that it puts
-    something to its own name, each start reads the words of all tools.
+    Without `vectors`, each start recomputes them; without `index_file`, to whose name a suffix
+    is added, each start reads the words of all tools.
     """
     return HybridSearch(options, embedder, vectors, index_file)
 
@@ -103,7 +104,7 @@ class HybridSearch:
         self._options = options
         self._embedder = embedder
         self.metrics = SearchMetrics()
-        """What is counted while it runs."""
+        """Counters since the start."""
         self._calibration = read_calibration()
         self._background: NDArray[np.float32] | None = None
         self._typical: TypicalRequests | None = None
@@ -131,16 +132,16 @@ class HybridSearch:
 
     @property
     def backlog(self) -> int:
-        """Tools that have no vector yet."""
+        """Number of tools that have no vector yet."""
         return self._state.missing
 
     async def update(self, tools: Sequence[SearchableTool]) -> None:
-        """Make these the tools of the index; only new and changed ones are read and embedded."""
+        """Set the tools of the index; only new and changed ones are read and embedded."""
         new_tools = tuple(tools)
         async with self._updating:
             if is_current(self._state.words, new_tools):
                 return
-            # The queue writes into the arrays of the state that is about to be replaced.
+            # The queue writes to the arrays of the state that is about to be replaced.
             await self._filler.stop()
             restored = None if self._state.words.keys else await self._words.read(new_tools)
             words = (
@@ -174,22 +175,22 @@ class HybridSearch:
         )
 
     async def _grown(self, vectors: ToolVectors) -> None:
-        """More tools have their vectors."""
+        """Update the state after more tools got their vectors."""
         state = self._state
-        # For a small index a new state costs less than handing it to a thread.
+        # For a small index, a new state costs less than starting a thread.
         if len(state.words.keys) < FIRST_LOOK_FROM:
             self._state = state_of(state.words, vectors, state)
             return
         filled, n_embedded = np.count_nonzero(vectors.there), len(state.words.keys) - state.missing
         if filled < len(vectors.there) and filled < n_embedded * _GROWTH:
             return
-        # Heads that exist are carried over: `with_heads` then fills in only what is missing.
+        # Existing heads are reused: `with_heads` then adds only missing ones.
         if state.vectors is not None and vectors.heads is None:
             vectors = replace(vectors, heads=state.vectors.heads)
         self._state = await anyio.to_thread.run_sync(state_of, state.words, vectors, state)
 
     async def aclose(self) -> None:
-        """Stop computing vectors."""
+        """Stop computing vectors, and write pending data."""
         await self._asked.aclose()
         await self._filler.aclose()
         await self._words.aclose()
@@ -199,13 +200,13 @@ class HybridSearch:
         await self._filler.ready()
 
     async def wait_until_saved(self) -> None:
-        """Wait until every tool has its vector, and all is written where it is kept."""
+        """Wait until every tool has its vector, and all are in the store."""
         await self._filler.wait_until_saved()
 
-    # ------------------------------------------------------------------ upkeep
+    # ------------------------------------------------------------------ maintenance
 
     async def index_status(self) -> Json:
-        """How the index stands: model, tools, vectors, backlog, what was counted."""
+        """Return the status of the index: model, tools, vectors, backlog, counters."""
         state, space, counts = self._state, self._filler.space, await self._vector_cache.counts()
         slot: Json = {
             "is_there": self._vector_cache.is_there,
@@ -228,7 +229,7 @@ class HybridSearch:
         }
 
     async def refresh(self, servers: Collection[str] | None) -> int:
-        """Compute vectors anew; those that are there serve until then."""
+        """Recompute vectors; existing ones are used until then. Return the number of tools."""
         async with self._updating:
             state = self._state
             if state.vectors is None:
@@ -241,14 +242,14 @@ class HybridSearch:
             return len(slots)
 
     async def forget(self, server: str) -> int:
-        """Remove what is kept of a server; what is in memory serves on."""
+        """Delete what is stored of a server; what is in memory stays in use."""
         await self._words.forget()
         return await self._vector_cache.forget(server)
 
     # ------------------------------------------------------------------ searching
 
     async def search(self, request: SearchRequest) -> SearchAnswer:
-        """The tools that fit best."""
+        """Return the tools that fit best."""
         if request.weights:
             return await self._weighed(request.weights).search(replace(request, weights={}))
         started = perf_counter()
@@ -290,10 +291,10 @@ class HybridSearch:
         return answer
 
     def _weighed(self, weights: Mapping[str, float]) -> "HybridSearch":
-        """The same index, seen with other weights; its answers are not kept.
+        """Return the same index with other weights; its answers are not cached.
 
         Raises:
-            OptionError: One does not exist, or is outside its range.
+            OptionError: A weight does not exist, or is out of range.
         """
         for name, value in weights.items():
             if name not in WEIGHTS:
@@ -307,7 +308,7 @@ class HybridSearch:
         return other
 
     def vectors(self) -> NDArray[np.float32] | None:
-        """Of the tools in the order of `keys`, 0 where one is missing; None: no tool has one."""
+        """Return the tools' vectors in the order of `keys`, 0 if missing; None without any."""
         state = self._state
         if state.vectors is None or state.missing == len(state.words.keys) or state.is_elsewhere:
             return None
@@ -317,7 +318,7 @@ class HybridSearch:
         return state.vectors.rows[rows]
 
     async def _vectors_of(self, texts: Sequence[str]) -> dict[str, NDArray[np.float32]] | None:
-        """Vectors of texts, of their English translations where the model reads only English."""
+        """Embed texts, or their English translations if the model reads only English."""
         readings = {text: text for text in texts}
         if self._options.script_gate and self._reads == "english":
             translations = {text: in_english(text) for text in texts}
@@ -328,7 +329,7 @@ class HybridSearch:
         return {text: vectors[reading] for text, reading in readings.items()}
 
     def _meanings(self, vectors: dict[str, NDArray[np.float32]]) -> dict[str, NDArray[np.float32]]:
-        """The vectors of texts, those of short requests moved towards the tools they want."""
+        """Move the vectors of short requests towards the tools that similar requests need."""
         typical = self._typical
         if typical is None or not self._options.typical_requests:
             return vectors
@@ -362,7 +363,7 @@ class HybridSearch:
         context = context if self._options.context_weight else ""
         vectors: dict[str, NDArray[np.float32]] | None = {}
         if state.vectors is not None and self._options.dense_weight:
-            # Use is learned of the request as it came: its values tell one task from another.
+            # Learning uses the original request: its values distinguish tasks.
             asked = [text for query in queries for text in (query, texts[query], *parts[query])]
             vectors = await self._vectors_of([*asked, *([context] if context else [])])
         if vectors is None or state.vectors is None:
@@ -412,7 +413,7 @@ class HybridSearch:
                     query=query, vector=reading.vector, margin=margin, fit=fit, notice=notice
                 )
             )
-        # What does not fit comes after all that does: a step without a tool pushes nothing out.
+        # Weak hits come after all that fit: a step without a tool displaces nothing.
         return interleave_hits(fitting, request.limit, then=weak), notices, read, fallback
 
 

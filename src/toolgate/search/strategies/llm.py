@@ -1,8 +1,8 @@
-"""A chat model picks from the best that another search finds, and says why.
+"""A chat model selects among the best hits of another search, and says why.
 
-As `selector = "llm"` it works on what `optimization` finds, as `optimization = "llm"` on its own
-option `local`. Requests, and names and descriptions of the candidates, go to the model. Whatever
-goes wrong there, the ranked list is the answer, and says so.
+As `selector = "llm"` it uses the hits of `optimization`, as `optimization = "llm"` those of its
+own option `local`. Requests, and names and descriptions of the candidates, are sent to the
+model. After any failure, the answer is the ranked list, and says so.
 """
 
 import logging
@@ -31,7 +31,7 @@ __all__ = ["ModelSearch", "Options", "build"]
 log = logging.getLogger(__name__)
 
 _ANSWER_BYTES = 2**20
-"""Bytes of the model's answer that are read; chosen."""
+"""Most bytes of the model's answer that are read; chosen."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,24 +39,24 @@ class Options(ServiceOptions):
     """Table `[search.options.llm]`.
 
     The address is that of an OpenAI-compatible service, such as `http://127.0.0.1:11434/v1`, to
-    which `/chat/completions` is added. As `selector` it picks from what `optimization` finds, and
-    `local` has no say.
+    which `/chat/completions` is added. As `selector`, it uses the hits of `optimization` and
+    ignores `local`.
     """
 
     model: str = ""
-    """What the service calls the model; needed."""
+    """Name of the model in the service; required."""
 
     key: str = field(default="", repr=False)
-    """Bearer token; write `${env:NAME}` and not the token itself."""
+    """Bearer token; write `${env:NAME}` instead of the token itself."""
 
     candidates: int = 50
-    """How many of the best the model sees; 1 to 100."""
+    """Number of best hits that the model gets; 1 to 100."""
 
     max_tokens: int = 1_000
     """Most tokens of its answer; 16 to 100,000."""
 
     json_mode: bool = True
-    """Whether to ask the service for `response_format = json_object`; not all have it."""
+    """Whether to request `response_format = json_object`; not all services support it."""
 
     def __post_init__(self) -> None:
         self.check("llm")
@@ -70,12 +70,12 @@ def build(
     base: SearchStrategy | None = None,
     picker: ChatPicker | None = None,
 ) -> "ModelSearch":
-    """A search that picks from those of `base`; nothing is sent before the first request."""
+    """Create a search that selects among the hits of `base`; nothing is sent before a request."""
     return ModelSearch(options, base or make_search(options.local), picker or HttpPicker(options))
 
 
 class HttpPicker:
-    """A chat model behind `POST …/chat/completions`, as OpenAI's service has it.
+    """A chat model behind `POST …/chat/completions`, as in OpenAI's API.
 
     https://platform.openai.com/docs/api-reference/chat
     """
@@ -90,7 +90,7 @@ class HttpPicker:
         )
 
     async def answer(self, messages: Sequence[Json]) -> str:
-        """The text of the first choice."""
+        """Return the text of the first choice."""
         body: Json = {
             "model": self._options.model,
             "messages": list(messages),
@@ -112,9 +112,9 @@ class HttpPicker:
 
 
 class ModelSearch:
-    """Ranks with another search, and has a model pick from the best of it.
+    """Ranks with another search, and lets a model select among its best hits.
 
-    Tools that are named exactly stay first. The model can name nothing but the candidates.
+    Exactly named tools stay first. The model can name only candidates.
     """
 
     def __init__(self, options: Options, base: SearchStrategy, picker: ChatPicker) -> None:
@@ -132,7 +132,7 @@ class ModelSearch:
 
     @property
     def inner(self) -> SearchStrategy:
-        """The search that it picks from, which keeps vectors where there are any."""
+        """The search that provides the candidates, which may have vectors."""
         return self._base
 
     @property
@@ -141,25 +141,25 @@ class ModelSearch:
         return self._breaker.is_open
 
     async def update(self, tools: Sequence[SearchableTool]) -> None:
-        """Make these the tools of the index."""
+        """Set the tools of the index."""
         new_tools = tuple(tools)
         async with self._updating:
-            # A candidate must always be known here: both states are there while it changes.
+            # Candidates must always be known here, so both states are there during the change.
             self._tools = {**self._tools, **{tool.key: tool for tool in new_tools}}
             await self._base.update(new_tools)
             self._tools = {tool.key: tool for tool in new_tools}
 
     async def ready(self) -> None:
-        """Wait until the ranking has all that it needs."""
+        """Wait until the other search has everything that it needs."""
         await ready(self._base)
 
     async def aclose(self) -> None:
-        """Close the connections, and end the ranking."""
+        """Close the connections and the other search."""
         await end(self._picker)
         await end(self._base)
 
     async def search(self, request: SearchRequest) -> SearchAnswer:
-        """The tools that the model picks, or the ranked list if it does not answer."""
+        """Return the tools that the model selects, or the ranked list if it does not answer."""
         started = perf_counter()
         wide = replace(request, limit=max(request.limit, self._options.candidates), threshold=0.0)
         ranked = await self._base.search(wide)
@@ -186,7 +186,7 @@ class ModelSearch:
         return replace(answer, duration_ms=(perf_counter() - started) * 1000)
 
     def _reason_of(self, error: Exception) -> str:
-        """Why nothing came, without a text that may hold secrets."""
+        """Return why there is no answer, without texts that may contain secrets."""
         if isinstance(error, ServiceError):
             return str(error)
         if isinstance(error, TimeoutError):
@@ -198,7 +198,7 @@ class ModelSearch:
     ) -> SearchAnswer:
         hits, below = answered(picks, ranked.hits, request)
         if not hits and not below:
-            # Said with the nearest, so that nobody is left with nothing to look at.
+            # The nearest tools are listed too, so that the answer is not empty.
             weak = [replace(hit, fields={**hit.fields, "weak": True}) for hit in ranked.hits]
             notice = (
                 "The model finds that no tool fits: these are the nearest, all of them weak. "
@@ -206,19 +206,19 @@ class ModelSearch:
             )
             return _ranked(replace(ranked, hits=tuple(weak), notices=(notice,)), request)
         is_doubt = len(request.queries) == 1 and bool(ranked.hits[0].fields.get("weak"))
-        # That nothing fits well is what the ranking thought, before the model chose.
+        # The ranking's notice that nothing fits is outdated once the model has selected.
         notices = () if is_doubt and not ranked.fallback else ranked.notices
         return replace(ranked, hits=hits, notices=(*notices, *below))
 
 
 def _ranked(ranked: SearchAnswer, request: SearchRequest) -> SearchAnswer:
-    """The ranked list, as far as it was asked for."""
+    """Return the ranked list within the limits of the request."""
     hits, below = within(ranked.hits, request)
     return replace(ranked, hits=hits, notices=(*ranked.notices, *below))
 
 
 def _fallen_back(ranked: SearchAnswer, request: SearchRequest, reason: str) -> SearchAnswer:
-    """The ranked list, marked as what it is."""
+    """Return the ranked list, marked as a fallback."""
     answer = _ranked(ranked, request)
     notice = f"The model did not choose ({reason}); this is the list as it was ranked."
     fallback = "; ".join(filter(None, (f"llm: {reason}", answer.fallback)))

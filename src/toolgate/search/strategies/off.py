@@ -1,4 +1,4 @@
-"""No search: discovery finds nothing and says why. The tools are listed as they are then."""
+"""No search: discovery finds nothing and says why. The tools are then listed directly."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,24 +19,24 @@ class Options:
 
 
 def build(options: Options) -> "NoSearch":
-    """A search that keeps no tools."""
+    """Create a search without an index."""
     del options
     return NoSearch()
 
 
 class NoSearch:
-    """Finds nothing, and says so. The other duties of a search are of no use without hits."""
+    """Finds nothing, and says so. Without hits, the other requirements of a search do not apply."""
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """None: nothing is kept."""
+        """No keys: there is no index."""
         return ()
 
     async def update(self, tools: Sequence[SearchableTool]) -> None:
-        """Keep none of them."""
+        """Ignore the tools."""
 
     async def search(self, request: SearchRequest) -> SearchAnswer:
-        """Nothing, with the reason."""
+        """Return no hits, with the reason."""
         del request
         return SearchAnswer(hits=(), fit="none", notices=(_REASON,))
 

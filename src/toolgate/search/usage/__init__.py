@@ -1,1 +1,1 @@
-"""What earlier requests teach the search."""
+"""What the search learns from earlier requests."""

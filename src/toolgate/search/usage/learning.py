@@ -1,9 +1,9 @@
-"""Learning from use: what searches showed, what was executed of it, and what follows from that.
+"""Learning from usage: what searches showed, and which of their tools were executed.
 
-A call belongs to the last search of its conversation that showed its tool. From that come four
-things, each per project: votes of earlier requests (`usage_votes`), the cutoff below which nothing
-fits (`cutoff`, also per caller), the tools that are used together, and the tools used last.
-Only the first read of a project's log waits for the store, and that for a moment.
+A call belongs to the last search of its conversation that showed its tool. Four things are
+learned from that, each per project: votes of earlier requests (`usage_votes`), the cutoff below
+which nothing fits (`cutoff`, also per caller), the tools that are used together, and the tools
+used last. Only the first read of a project's log waits for the store, and only briefly.
 """
 
 import asyncio
@@ -39,31 +39,31 @@ __all__ = ["Learned", "Learning", "LearningStatus"]
 log = logging.getLogger(__name__)
 
 _LOADED_MOST = 20_000
-"""Searches of the log that are read at a time; chosen."""
+"""Most searches of the log that are read at a time; chosen."""
 _FIRST_LOOK_S = 0.25
-"""Seconds that the first search of a project waits for its log; chosen."""
+"""Most seconds that the first search of a project waits for its log; chosen."""
 _LOOK_AGAIN_S = 60.0
-"""Seconds between two reads of the log, which other processes write too; chosen."""
+"""Seconds between two reads of the log, to which other processes write too; chosen."""
 _CONVERSATIONS = 1_000
-"""Conversations that are remembered; chosen."""
+"""Most conversations in memory; chosen."""
 _CALLERS = 1_000
-"""Callers of a project whose judged searches are remembered; chosen."""
+"""Most callers of a project whose judged searches are in memory; chosen."""
 _SEARCHES = 20
-"""Searches of a conversation to which a call may belong; chosen."""
+"""Most searches of a conversation to which a call may belong; chosen."""
 _USED = 5
-"""Tools last used that are remembered for each conversation; chosen."""
+"""Number of last used tools stored for each conversation; chosen."""
 _USED_FOR_S = 1_800.0
 """Seconds for which a tool counts as just used: half an hour; chosen."""
 _TOGETHER_S = 600.0
-"""Two tools used within these seconds of one conversation were used together; chosen."""
+"""Most seconds between two tools of a conversation that count as used together; chosen."""
 _TOGETHER_LEAST = 2
-"""How often two tools must be used together before that is told; chosen."""
+"""Lowest number of joint uses of two tools for which they are reported; chosen."""
 _TOGETHER_SHARE = 0.3
-"""Share of a tool's uses that must have the other one; chosen."""
+"""Lowest share of a tool's uses that must include the other one; chosen."""
 _JUDGED_MOST = 200
-"""Judged searches of a caller that are remembered; chosen."""
+"""Most judged searches of a caller in memory; chosen."""
 _QUERY_CHARS = 2_000
-"""Characters of a query that are logged; chosen."""
+"""Most characters of a query that are logged; chosen."""
 _HALF = np.dtype("<f2")
 _CALIBRATED = PersonalCutoff()
 _SIGNALS: Mapping[UseOutcome, float] = {
@@ -73,11 +73,12 @@ _SIGNALS: Mapping[UseOutcome, float] = {
     "wrong": -2.0,
     "error": 0.0,
 }
-"""An error says nothing about the choice: most are wrong arguments or a server that is down."""
+"""An error says nothing about the choice: the usual causes are wrong arguments or a server that
+is down."""
 _REWORDED_S = 600.0
-"""Seconds between a search and the call that a later wording led to; chosen."""
+"""Most seconds between a search and its rewording that led to a call; chosen."""
 _REWORDED_COSINE = 0.5
-"""Cosine from which a search is another wording of a later one; chosen."""
+"""Lowest cosine of two searches that count as wordings of the same request; chosen."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,63 +86,63 @@ class LearningStatus:
     """What was learned in a project, for commands and the API."""
 
     enabled: bool
-    """Whether use is logged and learned from."""
+    """Whether usage is logged and learned from."""
 
     requests: int
-    """Earlier requests that vote."""
+    """Number of earlier requests that vote."""
 
     tools: int
-    """Tools that were executed with success or marked."""
+    """Number of tools that ran successfully or were marked."""
 
     pairs: int
-    """Pairs of tools that are used together."""
+    """Number of pairs of tools that are used together."""
 
     judged: int
-    """Searches of this caller that move the line of "nothing fits"."""
+    """Number of this caller's searches that move the cutoff for "nothing fits"."""
 
     pending: int
-    """Rows in memory that are not written yet."""
+    """Number of rows in memory that are not yet written."""
 
     dropped: int
-    """Rows lost because the store did not work for too long."""
+    """Number of rows lost because the store failed for too long."""
 
     last_error: str
-    """Why the store does not take them; empty while it works."""
+    """Why the store does not accept rows; empty while it works."""
 
 
 @dataclass(frozen=True)
 class Learned:
-    """What a search may know of earlier use in its project."""
+    """Earlier usage in a project, as a search may use it."""
 
     by_model: Mapping[str, UsageHistory]
-    """Earlier requests, by the embedder that read them."""
+    """Earlier requests, by identity of their embedder."""
     now_s: float
-    """The time of the request, in seconds since 1970."""
+    """Time of the request, in seconds since 1970."""
     line: PersonalCutoff = field(default_factory=PersonalCutoff)
-    """Where the caller draws the line of "nothing fits"."""
+    """The caller's own cutoff for "nothing fits"."""
     version: Hashable = None
-    """Differs when anything more was learned; an answer may be kept while it is the same."""
+    """Changes when more is learned; an answer may be cached while it is the same."""
 
     def votes(self, vector: NDArray[np.float32], model: str, weights: UsageWeights) -> UsageVotes:
-        """What earlier requests say to this one; `model` is the identity of its embedder."""
+        """Return the votes of earlier requests; `model` is the identity of the embedder."""
         history = self.by_model.get(model)
         return history.votes(vector, weights, self.now_s) if history is not None else UsageVotes()
 
 
 @dataclass(frozen=True)
 class _Judgement:
-    """What is known of a search of one caller, without the search itself."""
+    """The judgement of a caller's search, without the search itself."""
 
     margin: float
     model: str
     fitted: bool
     at_s: float
-    """Since when that is known, in seconds since 1970."""
+    """Time of the judgement, in seconds since 1970."""
 
 
 @dataclass
 class _Project:
-    """What is known of the use in one project."""
+    """What is known about the usage in a project."""
 
     by_model: dict[str, UsageHistory] = field(default_factory=dict[str, UsageHistory])
     pairs: dict[str, Counter[str]] = field(default_factory=dict[str, Counter[str]])
@@ -149,40 +150,40 @@ class _Project:
     last: dict[tuple[str, str], deque[tuple[str, float]]] = field(
         default_factory=dict[tuple[str, str], deque[tuple[str, float]]]
     )
-    """Tools used last, by caller and conversation, for pairs."""
+    """Last used tools, by caller and conversation, for finding pairs."""
     judged: dict[str, OrderedDict[str, _Judgement]] = field(
         default_factory=dict[str, OrderedDict[str, _Judgement]]
     )
-    """By caller and search: whether its answer fitted."""
+    """Judgements, by caller and search."""
     counted: int = 0
-    """Uses that are counted."""
+    """Number of uses that were counted."""
     seen: dict[str, str] = field(default_factory=dict[str, str])
-    """Ids and times of those since `looked_at`, which the next look reads again."""
+    """Times of the uses since `looked_at`, which will be read again, by ID."""
     looked_at: str = ""
-    """Since when uses are missing; empty: none was read yet."""
+    """Time since which uses have not been read; empty if none have been read yet."""
     looked_s: float | None = None
-    """Time of the loop at the last look."""
+    """Time of the last read, from the clock of the event loop."""
 
 
 @dataclass
 class _ConversationUse:
-    """One conversation."""
+    """Searches and uses of a conversation."""
 
     searches: deque[tuple[StoredSearch, frozenset[str]]] = field(
         default_factory=lambda: deque[tuple[StoredSearch, frozenset[str]]](maxlen=_SEARCHES)
     )
-    """Newest first, with everything that they showed."""
+    """Searches, newest first, with the keys of all tools that they showed."""
     used: deque[tuple[str, float]] = field(
         default_factory=lambda: deque[tuple[str, float]](maxlen=_USED)
     )
-    """Newest first."""
+    """Used tools and the times of use, newest first."""
     noted: set[tuple[str, str, UseOutcome]] = field(
         default_factory=set[tuple[str, str, UseOutcome]]
     )
-    """Search, tool and outcome of what is in the log: a hundred calls say no more than one."""
+    """Search, tool and outcome of logged uses: a hundred calls say no more than one."""
 
     def led_to_call(self, search: StoredSearch) -> bool:
-        """Whether a tool of a search was executed with success or marked right."""
+        """Return whether a tool of a search ran successfully or was marked right."""
         return any(
             search_id == search.search_id and _SIGNALS[outcome] > 0
             for search_id, _, outcome in self.noted
@@ -190,7 +191,7 @@ class _ConversationUse:
 
 
 class Learning:
-    """Takes what happens, gives what was learned. Belongs to one event loop."""
+    """Records usage and returns what was learned. Belongs to one event loop."""
 
     def __init__(
         self,
@@ -208,20 +209,20 @@ class Learning:
         self._looks: dict[str, asyncio.Task[None]] = {}
 
     async def aclose(self) -> None:
-        """Write what is left."""
+        """Write pending rows, and stop."""
         for task in self._looks.values():
             task.cancel()
         await asyncio.gather(*self._looks.values(), return_exceptions=True)
         await self._writer.aclose()
 
     async def flush(self) -> bool:
-        """Write everything taken so far now; False when the store does not work."""
+        """Write all pending rows now; False if the store fails."""
         return await self._writer.flush()
 
-    # What was learned
+    # Learned usage
 
     async def learned(self, caller: Caller) -> Learned | None:
-        """What a search of this caller may know; None while learning is off."""
+        """Return the usage for a search of this caller; None while learning is off."""
         rules = self._settings().usage
         if not rules.enabled:
             return None
@@ -232,7 +233,7 @@ class Learning:
         return Learned(project.by_model, now_s, line, version)
 
     def recent(self, caller: Caller) -> tuple[str, ...]:
-        """Keys of the tools that the conversation used within half an hour, newest first."""
+        """Return keys of tools that the conversation used in the last half hour, newest first."""
         talk = self._talks.get(caller.thread)
         if talk is None or not talk.used or not self._settings().usage.enabled:
             return ()
@@ -242,7 +243,7 @@ class Learning:
     def used_together(
         self, project_id: str, keys: Collection[str], limit: int = 3
     ) -> dict[str, list[str]]:
-        """Tools that were often used with each of these, the most frequent first."""
+        """Return tools often used together with each of these, the most frequent first."""
         project = self._projects.get(project_id)
         if project is None or not project.pairs:
             return {}
@@ -264,7 +265,7 @@ class Learning:
         return companions
 
     async def status(self, caller: Caller) -> LearningStatus:
-        """How much was learned in the caller's project."""
+        """Return how much was learned in the caller's project."""
         project = await self._project(caller.project_id)
         return LearningStatus(
             enabled=self._settings().usage.enabled,
@@ -282,7 +283,7 @@ class Learning:
             last_error=self._writer.last_error,
         )
 
-    # What happens
+    # Recording usage
 
     def note_search(
         self,
@@ -292,14 +293,14 @@ class Learning:
         hits: Sequence[Hit],
         beside: Collection[str] = (),
     ) -> None:
-        """Take an answered discovery.
+        """Record an answered discovery.
 
         Args:
-            caller: Who asked.
+            caller: The caller.
             asked: Its queries, as the strategy read them.
-            model: Identity of the embedder that gave their vectors.
-            hits: The hits that the answer showed.
-            beside: Keys that it showed otherwise: alternatives, batches.
+            model: Identity of the embedder of their vectors.
+            hits: The hits in the answer.
+            beside: Keys of other tools in the answer: alternatives, batches.
         """
         settings = self._settings()
         if not settings.usage.enabled:
@@ -329,14 +330,15 @@ class Learning:
             keys = frozenset(hit.key for hit in query_hits)
             talk.searches.appendleft((search, keys))
         if talk.searches and beside:
-            # What stands beside the hits belongs to the search as a whole: to its first query.
+            # Other tools in the answer belong to the search as a whole, and are stored with its
+            # first query.
             slot = min(len(asked), len(talk.searches)) - 1
             if slot >= 0:
                 search, keys = talk.searches[slot]
                 talk.searches[slot] = search, keys | frozenset(beside)
 
     def note_call(self, caller: Caller, key: str, *, ok: bool) -> None:
-        """Take the end of a call: it belongs to the last search here that showed its tool."""
+        """Record the end of a call: it belongs to the conversation's last search with its tool."""
         if not self._settings().usage.enabled:
             return
         talk = self._talk(caller)
@@ -351,7 +353,7 @@ class Learning:
                 self._note(talk, earlier, key, "reworded")
 
     async def mark(self, caller: Caller, key: str, *, right: bool) -> bool:
-        """Take a person's word on a tool that a search showed; False when none showed it."""
+        """Record a person's judgement of a tool that a search showed; False if no search did."""
         talk = self._talk(caller)
         search = next((search for search, keys in talk.searches if key in keys), None)
         if search is None:
@@ -371,7 +373,7 @@ class Learning:
         return True
 
     async def clear(self, project_id: str) -> int:
-        """Forget what was searched and used in a project; gives the number of searches."""
+        """Delete the usage of a project; return the number of deleted searches."""
         await self.flush()
         self._writer.forget_project(project_id)
         self._projects.pop(project_id, None)
@@ -401,7 +403,7 @@ class Learning:
         if project is not None:
             self._take(project, search, use)
 
-    # What is known of a project
+    # Usage of a project
 
     async def _project(self, project_id: str) -> _Project:
         project = self._projects.get(project_id)
@@ -421,7 +423,7 @@ class Learning:
         return project
 
     async def _read_log(self, project_id: str, project: _Project) -> None:
-        """Read what other processes, or earlier ones, wrote to the log."""
+        """Read the log entries of other and earlier processes."""
         # Another process may write a use a moment after it happened.
         read_at = utc_text_of(self._clock() - _LOOK_AGAIN_S)
         since = project.looked_at
@@ -477,7 +479,8 @@ class Learning:
             fitted = use.outcome in {"ok", "right"}
             judged = project.judged.setdefault(search.caller_id, OrderedDict())
             before = judged.get(search.search_id)
-            # One that fitted stays so; one that is wrong tells of the line only when it was best.
+            # A search that fitted stays so; a tool marked wrong affects the cutoff only if it was
+            # the best hit.
             if fitted or (before is None and search.shown and search.shown[0][0] == use.tool):
                 judged[search.search_id] = _Judgement(
                     margin=search.margin, model=search.model, fitted=fitted, at_s=at_s
@@ -528,25 +531,25 @@ class Learning:
 
 
 def _seconds(at: str) -> float:
-    """A moment as seconds since 1970."""
+    """Convert an ISO 8601 time to seconds since 1970."""
     return datetime.fromisoformat(at).timestamp()
 
 
 def _digest_of(line: PersonalCutoff) -> bytes:
-    """Differs when the judged searches do; in each answer that is kept, all of them took 9 KB."""
+    """Return a digest of the judged searches; storing these in each cached answer took 9 KB."""
     judged = [(search.margin, search.fitted) for search in line.judged]
     return blake2b(repr(judged).encode(), digest_size=16).digest()
 
 
 def _earlier_wordings(talk: _ConversationUse, search: StoredSearch) -> list[StoredSearch]:
-    """The searches before this one that asked much the same and led to no call."""
+    """Return earlier searches for about the same thing that led to no call."""
     searches = [earlier for earlier, _ in talk.searches]
     at = searches.index(search)
     return [
         earlier
         for earlier in searches[at + 1 :]
         if not talk.led_to_call(earlier)
-        # Queries of the same discovery have the same time: they are steps, not wordings.
+        # Queries of the same discovery have the same time: they are steps, not rewordings.
         if 0 < _seconds(search.at) - _seconds(earlier.at) <= _REWORDED_S
         if earlier.model == search.model and earlier.vector and search.vector
         if _cosine(earlier.vector, search.vector) >= _REWORDED_COSINE
@@ -554,7 +557,7 @@ def _earlier_wordings(talk: _ConversationUse, search: StoredSearch) -> list[Stor
 
 
 def _cosine(left: bytes, right: bytes) -> float:
-    """Of two stored vectors; NaN where a vector is none."""
+    """Return the cosine of two stored vectors; NaN if one of them is 0."""
     rows = [np.frombuffer(vector, _HALF).astype(np.float32) for vector in (left, right)]
     lengths = float(np.linalg.norm(rows[0]) * np.linalg.norm(rows[1]))
     return float(rows[0] @ rows[1]) / lengths if lengths else float("nan")

@@ -1,4 +1,4 @@
-"""Writes the usage log in the background: the only writer of it."""
+"""Writes the usage log in the background, as its only writer."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ __all__ = ["UsageLogWriter"]
 
 
 class UsageLogWriter(BatchWriter[StoredSearch | StoredUse]):
-    """Searches and uses in one line, so that they are written in their order."""
+    """Writes searches and uses through one queue, so that their order stays."""
 
     def __init__(self, usage: UsageRepository, *, max_pending: int = 5_000) -> None:
         async def write(rows: Sequence[StoredSearch | StoredUse]) -> None:
@@ -18,5 +18,5 @@ class UsageLogWriter(BatchWriter[StoredSearch | StoredUse]):
         super().__init__(write, name="usage", max_pending=max_pending)
 
     def forget_project(self, project_id: str) -> None:
-        """Drop what is not written yet of a project."""
+        """Drop pending rows of a project."""
         self.forget(lambda row: row.project_id == project_id)

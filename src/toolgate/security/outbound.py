@@ -180,7 +180,7 @@ def _digits(host: str) -> str | None:
         return str(ip_address(bare))
     except ValueError:
         pass
-    try:  # getaddrinfo accepts what inet_aton does: 127.1, 2130706433
+    try:  # getaddrinfo accepts what inet_aton does: 127.1, 0x7f000001, 2130706433
         return str(IPv4Address(socket.inet_aton(bare)))
     except (OSError, ValueError):
         return None

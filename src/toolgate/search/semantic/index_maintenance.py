@@ -27,7 +27,7 @@ class VectorIndex(Protocol):
     async def forget(self, server: str) -> int:
         """Delete what is stored of a server, and store nothing of it until it is refreshed.
 
-        Gives:
+        Returns:
             Number of its tools that were stored.
 
         Raises:

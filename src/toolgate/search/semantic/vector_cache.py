@@ -186,7 +186,7 @@ class VectorCache:
             vectors: Vectors of the tools.
             slots: Slots that have a tool; None if all have one.
 
-        Gives:
+        Returns:
             Whether that is done; False if the store fails and it should be retried.
         """
         store, space = self._vectors, self._space
@@ -259,7 +259,7 @@ class VectorCache:
     async def forget(self, server: str) -> int:
         """Delete what is stored of a server, and store nothing of it until `remember`.
 
-        Gives:
+        Returns:
             Number of its tools that were stored.
 
         Raises:

@@ -41,7 +41,7 @@ class SqlDocuments(DriverSql):
     # Collections
 
     async def collections(self, project_id: str, *, counted: bool = True) -> list[StoredCollection]:
-        """Return the collections of a project, by name.
+        """The collections of a project, by name.
 
         Args:
             project_id: The project.
@@ -126,7 +126,7 @@ class SqlDocuments(DriverSql):
     # Documents
 
     async def documents(self, collection_id: str) -> list[StoredDocument]:
-        """Return the documents of a collection, by origin and source."""
+        """The documents of a collection, by origin and source."""
 
         def work(driver: Any) -> list[StoredDocument]:
             rows = self.rows(
@@ -140,7 +140,7 @@ class SqlDocuments(DriverSql):
         return await self._store.reading(work)
 
     async def document(self, collection_id: str, origin: str, source: str) -> StoredDocument | None:
-        """Return the document with an origin and source; None if it does not exist."""
+        """The document with an origin and source; None if there is none."""
 
         def work(driver: Any) -> StoredDocument | None:
             rows = self.rows(
@@ -156,7 +156,7 @@ class SqlDocuments(DriverSql):
     async def replace_document(
         self, document: StoredDocument, passages: Sequence[StoredPassage]
     ) -> list[str]:
-        """Replace the documents with the same origin and source by this one.
+        """Replace the documents with this origin and source.
 
         Returns:
             The ids of the replaced documents.
@@ -260,7 +260,7 @@ class SqlDocuments(DriverSql):
     async def passage_page(
         self, collection_id: str, *, after: int, limit: int
     ) -> list[tuple[str, StoredPassage]]:
-        """Return passages of a collection by number, each with its document.
+        """Passages of a collection in the order of their numbers, each with its document.
 
         Args:
             collection_id: The collection.

@@ -17,7 +17,7 @@ class SqlPrompts:
         self._database = database
 
     async def versions(self, project_id: str, name: str | None) -> list[StoredPrompt]:
-        """All versions of a prompt, oldest first; without a name the latest of each prompt."""
+        """All versions of a prompt, oldest first; without a name, the latest of each prompt."""
         table = tables.prompt_versions
         in_project = table.c.project_id == escape_text(project_id)
         query = select(table).where(in_project).order_by(table.c.name, table.c.version)

@@ -59,7 +59,7 @@ class SqlStore(SqlDatabase):
         self.usage = SqlUsage(self)
 
     def cache_path(self, data_dir: Path) -> Path | None:
-        """Return the path prefix of cache files for data from this store; None: no cache files."""
+        """Path prefix of cache files for data computed from this store; None: no cache files."""
         return data_dir / f"store-{crc32(self.url.encode()):08x}"
 
     async def secret(self, name: str) -> bytes:

@@ -219,14 +219,14 @@ class SqlAccessRules:
     async def take_slots(
         self, limits: Mapping[str, int], *, call_id: str, lease_s: float
     ) -> FullLimit | None:
-        """Take a slot of each limit for a new call, or none and return a full limit."""
+        """Take a slot of each limit for a call, or none. Returns a limit that is reached, if any."""
         slots = CallSlots(lease_s)
         return await self._database.write(
             lambda connection: slots.take(connection, limits, call_id)
         )
 
     async def renew_slots(self, call_ids: Collection[str], *, lease_s: float) -> None:
-        """Extend the slots of calls to `lease_s` seconds from now; creates none."""
+        """Extend the slots of calls to `lease_s` seconds from now; create none."""
         slots = CallSlots(lease_s)
         await self._database.write(lambda connection: slots.renew(connection, call_ids))
 

@@ -17,7 +17,7 @@ class SqlSessions:
         self._database = database
 
     async def list_all(self) -> list[StoredSession]:
-        """Return all sessions, most recently used first; expired ones until the next clean-up."""
+        """All sessions, most recently used first; expired ones until the next clean-up."""
         table = tables.sessions
         query = select(table).order_by(table.c.seen_at.desc(), table.c.session_id)
         return await self._database.fetch_all(query, _from)

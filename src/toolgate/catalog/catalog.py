@@ -332,7 +332,7 @@ class Catalog:
         is_first = name not in self._entries_by_server
         self._entries_by_server[name] = entries
         if (spec := self._fleet.spec(name)) is not None:
-            await self._apply_overrides([spec])  # they may have changed meanwhile
+            await self._apply_overrides([spec])  # they may have changed in the meantime
         configuration = self._listed_configurations[name] = (
             "" if spec is None else configuration_digest(spec)
         )

@@ -154,7 +154,7 @@ class ListingRefresher:
                 self._refresh_later(name, _RETRY_S)
             return
         if self._fleet.servers.get(name) is not server:
-            return  # removed or replaced meanwhile
+            return  # removed or replaced in the meantime
         for reason in listing.left_out:
             log.warning("entry left out", extra={"server": name, "reason": reason})
         await self._apply_listing(name, listing)

@@ -171,7 +171,7 @@ class ServerEntries:
 
     def withholds(self, uri: str) -> bool:
         """Whether a URI of this server belongs to a quarantined resource or template."""
-        plain = unquote(uri)  # a server may take an escaped letter for the letter
+        plain = unquote(uri)  # a server may decode escaped letters
         names = [name for kind, name in self.quarantined if kind == "resource"]
         if any(unquote(name) == plain for name in names):
             return True

@@ -62,7 +62,7 @@ def from_stored(stored: StoredMessage) -> Message:
         for call in map(json_object, json_array(body.get("calls")))
     )
     return Message(
-        role=stored.role,  # pyright: ignore[reportArgumentType] - as it was written
+        role=stored.role,  # pyright: ignore[reportArgumentType] - as written
         content=content
         if isinstance(content, str)
         else tuple(map(json_object, json_array(content))),

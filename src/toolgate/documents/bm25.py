@@ -51,7 +51,7 @@ def words_of(text: str) -> list[str]:
             words += [word[at : at + 2] for at in range(max(1, len(word) - 1))]
         elif word not in _COMMON:
             words.append(word[:_LONGEST])
-    library: Any = Stemmer  # one object may not be shared between threads
+    library: Any = Stemmer  # objects are not thread-safe
     return library.Stemmer("english", 0).stemWords(words)
 
 

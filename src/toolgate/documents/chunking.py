@@ -84,7 +84,7 @@ def _joined_neighbours(pieces: Sequence[DocumentChunk], max_tokens: int) -> list
 
 def _together(first: DocumentChunk, second: DocumentChunk, max_tokens: int) -> DocumentChunk | None:
     """Join two adjacent passages; None: they belong to sections that stay separate."""
-    if first.page != second.page:  # a citation names the page on which the text stands
+    if first.page != second.page:  # a citation names the page of the text
         return None
     if first.heading == second.heading:
         return replace(first, text=f"{first.text}\n\n{second.text}")

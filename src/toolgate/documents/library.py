@@ -162,7 +162,7 @@ class DocumentLibrary:
             )
         )
         if not await self._rows.save_collection(row):
-            row = await self._row(project_id, name)  # somebody else has made it meanwhile
+            row = await self._row(project_id, name)  # created by someone else in the meantime
         return self._collection_of(row)
 
     async def _fresh(self, row: StoredCollection) -> StoredCollection:
@@ -174,7 +174,7 @@ class DocumentLibrary:
             )
         embedder = self._workshop.embedder(row.model)
         place = self._workshop.place_of(row.place)
-        self._workshop.vectors(place)  # one that cannot be used is said now
+        self._workshop.vectors(place)  # raises if it cannot be used
         [probe] = await embedded(embedder, ["a text"], "document")
         return replace(
             row,

@@ -202,7 +202,7 @@ class _RetrievalRun:
             """Embed the query once per model, however many collections use it."""
             try:
                 vectors[model] = await self.library.vector(model, query)
-            except Exception as error:  # noqa: BLE001 - the collections of other models go on
+            except Exception as error:  # noqa: BLE001 - other models continue
                 vectors[model] = error
 
         async def search(collection: Collection) -> None:

@@ -132,7 +132,7 @@ class SqliteStore(SqlStore):
         except StoreVersionError:
             with self._translated(), self._engine.begin() as connection:
                 if schema_version.read_status(connection).kind != "newer":
-                    raise  # what belongs to another program stays where it is
+                    raise  # a file of another program is not moved
             damaged = True
         except StoreError as error:
             damaged = is_damage(error.__cause__)

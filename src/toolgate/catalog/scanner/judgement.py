@@ -69,7 +69,7 @@ class Judge:
         findings = self._findings(entry, definition, before)
         hold = self._is_to_hold(entry, old, findings)
         if old is not None and digest == old.accepted_digest:
-            hold = False  # It is again as it was accepted.
+            hold = False  # it equals the accepted one again
         return Fingerprint(
             project_id=self._project_id,
             server=self._server,
@@ -89,7 +89,7 @@ class Judge:
             findings = self._scanner.scan(
                 definition, server=self._server, neighbours=self._neighbours
             )
-        except Exception as error:  # what makes the scanner fail may be made for that
+        except Exception as error:  # input may be crafted to make the scanner fail
             kind, name = entry
             log.exception(
                 "a definition could not be scanned",

@@ -110,11 +110,11 @@ class Quarantine:
             decided = [
                 row
                 for server, rows in everything.items()
-                if any(row.state != "accepted" for row in rows.values())  # nobody decides on others
+                if any(row.state != "accepted" for row in rows.values())  # only these are decided
                 for row in await self._store.catalog.fingerprints(self._project_id, server)
                 if _id_of(row) in rows and _is_decided_anew(rows[_id_of(row)], row)
             ]
-            for row in decided:  # once all are read: a failure in between adopts none
+            for row in decided:  # after reading all: a failure adopts none
                 everything[row.server][_id_of(row)] = without_texts(row)
         return frozenset(row.server for row in decided)
 

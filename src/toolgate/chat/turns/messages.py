@@ -167,7 +167,7 @@ def _results_of(messages: Sequence[Message]) -> dict[int, tuple[int, ToolCall]]:
 def _policy(message: Message, this_turn: str, policy_of: Callable[[str], Policy] | None) -> Policy:
     policy = cast("Policy", message.notes.get(POLICY, "keep"))
     if policy == "drop_pair":
-        return policy  # what was of no use is of none in its own turn either
+        return policy  # useless results are dropped in their own turn, too
     if this_turn and message.notes.get("turn") == this_turn:
         return "keep"
     if policy == "keep" and policy_of is not None:

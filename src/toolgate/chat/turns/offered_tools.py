@@ -106,7 +106,7 @@ def family_of(entry: CatalogEntry) -> str:
     """Return `Vector Search`, `NL2SQL`, or empty, by mark, else by server."""
     if b'"toolgate/kind"' in entry.raw:
         return str(_meta(entry.definition).get(KIND_MARK, ""))
-    return _FAMILIES.get(entry.server.partition("-")[0], "")  # sqlcl-NAME is one for a database
+    return _FAMILIES.get(entry.server.partition("-")[0], "")  # sqlcl-NAME is for one database
 
 
 def offer_of(entry: CatalogEntry, hidden: Collection[str]) -> Offer | None:

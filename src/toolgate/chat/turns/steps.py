@@ -121,7 +121,7 @@ async def _take_up_decided(turn: Turn) -> None:
             continue
         late = pending.answered(result)
         turn.late_results.append(late)
-        if turn.flush is not None:  # what is done is done, and the thread has to know it
+        if turn.flush is not None:  # the call was made, and the thread must record that
             await turn.flush(())
         key = late.notes["turn"], late.call_id
         turn.history = tuple(
@@ -347,7 +347,7 @@ async def _answered(turn: Turn, call: ToolCall) -> Message | None:
             extra={"turn": turn.turn_id, "tool": key or call.name, "code": error.code},
         )
         return _result(turn, call, f"Error executing {call.name}: {error}", is_error=True, key=key)
-    except Exception as error:  # a tool in the process, or a fault of ours: the turn goes on
+    except Exception as error:  # an in-process tool or a bug of ours: go on
         log.exception("tool failed", extra={"turn": turn.turn_id, "tool": key or call.name})
         first = str(error).partition("\n")[0][:300]
         return _result(turn, call, f"Error executing {call.name}: {first}", is_error=True, key=key)

@@ -71,7 +71,7 @@ def _check_parts(parts: zipfile.ZipFile, name: str, *, elements: int, max_bytes:
     def characters(text: str) -> None:
         nonlocal size
         size += len(text)
-        if size > max_bytes:  # the library joins texts in a time that grows with their square
+        if size > max_bytes:  # the library joins texts in quadratic time
             raise too_much_text(name, size, max_bytes)
 
     def definition(*_: object) -> None:

@@ -47,7 +47,7 @@ def read(data: bytes, *, name: str, max_bytes: int) -> ConvertedDocument:
         text = _text_of(page)
         size += len(text)
         if size > max_bytes:
-            break  # `convert` says that it is too much
+            break  # `convert` raises the error
         pages.append(text)
     headings = _headings(reader)
     marked = [

@@ -248,7 +248,7 @@ def _encoder(torch: Any, auto_model: Any, weights: Path) -> Any:
         model = auto_model.from_pretrained(
             str(weights), attn_implementation="eager", local_files_only=True
         )
-    except Exception as error:  # its library raises many kinds
+    except Exception as error:  # its library raises many types
         raise OptionError(
             f"The model in {str(weights)!r} cannot be loaded: {str(error).splitlines()[0]}.",
             hint="Copy the folder again, with its weights.",
@@ -288,7 +288,7 @@ def _write(torch: Any, model: Any, path: Path) -> None:
         output_names=["last_hidden_state"],
         dynamic_axes={name: {0: "texts", 1: "tokens"} for name in (*names, "last_hidden_state")},
         opset_version=_OPSET,
-        dynamo=False,  # the newer exporter needs one more library and six times as long
+        dynamo=False,  # the newer exporter needs another library and six times as long
     )
 
 

@@ -180,7 +180,7 @@ def read_table(path: Path) -> VectorTable:
                 scale=parts["scale"],
                 pairs=parts["pairs"],
             )
-    except Exception as error:  # damage can lead to any error
+    except Exception as error:  # damage can cause any error
         raise EmbedderError(
             f"The embedding model {path.name!r} cannot be read: {_reason(error)}.",
             allowed="Search goes on with words alone.",

@@ -259,7 +259,7 @@ def _session(folder: Path, threads: int) -> Any:
     options = library.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
-    options.log_severity_level = 4  # what goes wrong is raised, and told below
+    options.log_severity_level = 4  # errors are raised, and reported below
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     try:
         return library.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])

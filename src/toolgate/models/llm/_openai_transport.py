@@ -69,7 +69,7 @@ class Transport(httpx2.AsyncBaseTransport):
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._connect_s),
                 skip_auto_headers=_OURS,
-                auto_decompress=False,  # httpx2 does
+                auto_decompress=False,  # httpx2 decompresses
             )
         return self._session
 

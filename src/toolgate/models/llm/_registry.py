@@ -387,7 +387,7 @@ def _may_pass(error: ModelError) -> bool:
 def _pause_s(error: ModelError, before: int) -> float:
     """Return the seconds before a retry: doubled each time, or as the service says."""
     if not error.retryable:
-        return float("inf")  # a wrong key stays wrong: straight to the fallback
+        return float("inf")  # a wrong key stays wrong: use the fallback
     wait_s = error.wait_s if isinstance(error, ModelRateError) else 0.0
     return max(wait_s, _FIRST_PAUSE_S * 2**before) if wait_s or before else _FIRST_PAUSE_S
 

@@ -153,7 +153,7 @@ class AnthropicModel:
                 api_key=options.key or "none",
                 base_url=options.url,
                 timeout=anthropic.Timeout(None, connect=options.connect_s),
-                max_retries=0,  # they are ours
+                max_retries=0,  # the registry retries
                 # A redirect to another host would receive `x-api-key`.
                 http_client=anthropic.DefaultAsyncHttpxClient(follow_redirects=False),
                 default_headers=dict(options.headers),
@@ -199,7 +199,7 @@ class AnthropicModel:
         reason = error_of(error.body, error.message, key)
         kind = json_object(json_object(error.body).get("error")).get("type")
         status = error.status_code
-        if status < 400:  # an error within a stream has the status of the stream
+        if status < 400:  # errors in a stream have the status of the stream
             status = {"overloaded_error": 529, "rate_limit_error": 429}.get(str(kind), 500)
         return status_error(
             self.identity, status, reason, code=kind, wait_s=wait_of(error.response.headers)

@@ -157,7 +157,7 @@ class OpenAIModel:
                 webhook_secret="",
                 base_url=options.url,
                 timeout=openai.Timeout(None, connect=options.connect_s),
-                max_retries=0,  # they are ours: budgeted, seen, never after the first piece
+                max_retries=0,  # the registry retries, never after the first piece
                 # A redirect to another host would receive our headers.
                 http_client=openai.DefaultAsyncHttpxClient(
                     follow_redirects=False, transport=Transport(connect_s=options.connect_s)
@@ -198,7 +198,7 @@ class OpenAIModel:
         Raises:
             ModelError: It reports a failure of the service.
         """
-        chunk = json_object(json.loads(data))  # a chunk may hold NaN, which nobody reads
+        chunk = json_object(json.loads(data))  # a chunk may contain NaN, which is unused
         if chunk.get("error"):
             reason = error_of(chunk, "it gave no reason", self._options.key)
             raise broken_off(self.identity, reason)

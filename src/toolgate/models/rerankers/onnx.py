@@ -102,7 +102,7 @@ class _CrossEncoder:
         session_options = library.SessionOptions()
         session_options.intra_op_num_threads = options.threads
         session_options.inter_op_num_threads = 1
-        session_options.log_severity_level = 4  # what goes wrong is raised
+        session_options.log_severity_level = 4  # errors are raised
         try:
             self._session: Any = library.InferenceSession(
                 str(self._folder / _MODEL), session_options, providers=["CPUExecutionProvider"]
@@ -148,7 +148,7 @@ class _CrossEncoder:
             inputs["token_type_ids"][row, : len(ids)] = types
         try:
             answer = self._session.run(None, {name: inputs[name] for name in self._inputs})
-        except Exception as error:  # its library raises many kinds
+        except Exception as error:  # its library raises many types
             raise self._failed(_line_of(error)) from error
         output = np.asarray(answer[0], np.float64).reshape(len(encoded), -1)
         if output.shape[1] not in {1, 2}:

@@ -142,11 +142,11 @@ class _Threads:
             work, loop, done = item
             try:
                 settle = partial(done.set_result, work())
-            except BaseException as error:  # noqa: BLE001 -- it belongs to whoever waits
+            except BaseException as error:  # noqa: BLE001 -- the caller gets it
                 settle = partial(done.set_exception, error)
-            with suppress(RuntimeError):  # nobody waits: the loop has ended
+            with suppress(RuntimeError):  # the caller's loop has ended
                 loop.call_soon_threadsafe(self._finish, done, settle)
-            del item, work, done, settle  # nothing is kept while it waits for more
+            del item, work, done, settle  # freed while it waits for more
 
     def _finish(self, done: "asyncio.Future[Any]", settle: Callable[[], None]) -> None:
         self._busy -= 1
@@ -405,7 +405,7 @@ def _step(snapshot: SyncSnapshot) -> Step:
     if isinstance(snapshot, MontyComplete):
         return Completed(value=json_value(snapshot.output))
     if isinstance(snapshot, FutureSnapshot):
-        return PendingCalls(call_ids=tuple(sorted(snapshot.pending_call_ids)))  # it gives a set
+        return PendingCalls(call_ids=tuple(sorted(snapshot.pending_call_ids)))  # it is a set
     assert isinstance(snapshot, FunctionSnapshot)
     return HostCall(
         call_id=snapshot.call_id,

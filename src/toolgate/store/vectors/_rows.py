@@ -71,7 +71,7 @@ def _sound(collection: VectorCollection, rows: Rows) -> NDArray[np.bool_]:
     wide = rows.astype(np.float32)
     with np.errstate(all="ignore"):
         squares: NDArray[np.float32] = np.einsum("ij,ij->i", wide, wide)
-    return squares <= _NORM_MOST  # false for what is not a number
+    return squares <= _NORM_MOST  # false for NaN
 
 
 def measured(metric: Metric, rows: Rows, query: NDArray[np.float32]) -> NDArray[np.float32]:

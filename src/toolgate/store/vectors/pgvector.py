@@ -433,7 +433,7 @@ class PgVectors(SqlVectors):
                 " concat_ws(', ', nullif(%s, ''), quote_ident(%s)), false)",
                 (path, extension.schema),
             )
-            driver.execute(f"DROP INDEX IF EXISTS {name}")  # what a killed build left
+            driver.execute(f"DROP INDEX IF EXISTS {name}")  # left by an interrupted build
             driver.execute(
                 f"CREATE INDEX CONCURRENTLY {name} ON vector_nearest USING hnsw"
                 f" ((embedding::halfvec({collection.dim})) {_OPERATORS[collection.metric][1]})"

@@ -80,7 +80,7 @@ class QdrantVectors(RemoteVectors):
             self.name_of(collection),
             vectors_config=models.VectorParams(size=collection.dim, distance=distance),
         )
-        if self._is_remote:  # a folder has no such index, and says so with a warning
+        if self._is_remote:  # a folder has no such index and warns
             client.create_payload_index(
                 self.name_of(collection), _GROUP, models.PayloadSchemaType.KEYWORD
             )

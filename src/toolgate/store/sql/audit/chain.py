@@ -173,5 +173,5 @@ def _link(row: Row[Any]) -> AuditChainLink:
 
 def _bytes(values: list[Any]) -> bytes:
     if values[_DURATION] is not None:
-        values[_DURATION] = float(values[_DURATION])  # as databases give it back
+        values[_DURATION] = float(values[_DURATION])  # as databases return it
     return orjson.dumps(values)

@@ -219,7 +219,7 @@ class SqlAccessRules:
     async def take_slots(
         self, limits: Mapping[str, int], *, call_id: str, lease_s: float
     ) -> FullLimit | None:
-        """Take a slot of each limit for a call, or none. Returns a limit that is reached, if any."""
+        """Take a slot of each limit for a call, or none. Returns a limit that is full, if any."""
         slots = CallSlots(lease_s)
         return await self._database.write(
             lambda connection: slots.take(connection, limits, call_id)

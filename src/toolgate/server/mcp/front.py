@@ -82,7 +82,7 @@ _EVENTS: dict[str, ServerEvent] = {
 
 _SESSION_KEY = "toolgate.session"
 
-_HOW_TO_BEGIN = "A token is needed here: send it as _meta.token of each request."
+_HOW_TO_BEGIN = "A token is required: send it as _meta.token of each request."
 
 SCOPE_CALLER = "toolgate.caller"
 """Key of the caller in a scope; the endpoint sets it."""

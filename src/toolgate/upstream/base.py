@@ -1,7 +1,7 @@
-"""The interfaces of transports to upstream servers, and of what they report to.
+"""Interfaces of transports to upstream servers, and of the receivers of their messages.
 
-A wire carries JSON-RPC messages of one connection and knows nothing of protocol eras, tools or
-reconnecting: `_leg` makes the handshake over it, `_server` keeps it alive.
+A wire carries the JSON-RPC messages of one connection and knows nothing about protocol eras,
+tools or reconnecting: `era_session` performs the handshake over it, `server` keeps it alive.
 """
 
 from collections.abc import Mapping
@@ -13,27 +13,27 @@ __all__ = ["CallSink", "Credential", "Wire", "WireEvents"]
 
 
 class Credential(Protocol):
-    """What a connection shows of itself beside what stands in its options."""
+    """Credentials that a connection sends in addition to those in its options."""
 
     async def headers(self) -> Mapping[str, str]:
-        """Headers for the next request, names in lower case; they win over those of the options.
+        """Headers for the next request, with lower-case names; they override those of the options.
 
         Raises:
-            LoginNeededError: There is nothing to show, and something has to be.
+            LoginNeededError: A credential is required, and there is none.
         """
         ...
 
     async def environment(self) -> Mapping[str, str]:
-        """Variables for a process that is about to be started; raises as `headers`."""
+        """Variables for a process that is about to be started; raises the errors of `headers`."""
         ...
 
     async def refused(self, *, sent: Mapping[str, str], status: int, challenge: str) -> bool:
-        """The server refused a request; whether it is worth sending once more.
+        """Handle a refused request, and return whether to send it once more.
 
         Args:
-            sent: What `headers` gave for it.
+            sent: The result of `headers` for it.
             status: 401 or 403.
-            challenge: Its `WWW-Authenticate`.
+            challenge: The response's `WWW-Authenticate`.
 
         Raises:
             LoginNeededError: Only a person can help.
@@ -42,22 +42,22 @@ class Credential(Protocol):
 
 
 class CallSink(Protocol):
-    """Where a wire hands what arrives for one request before its answer.
+    """Receives what arrives for one request before its answer.
 
     The wire awaits each call in the order of arrival, all of them before `Wire.request` returns,
-    so that nothing of a call comes after its result.
+    so nothing about a request arrives after its result.
     """
 
     async def progress(self, params: Json) -> None:
-        """A `notifications/progress` for this request: `progress`, `total`, `message`."""
+        """Receive a `notifications/progress` for this request: `progress`, `total`, `message`."""
         ...
 
     async def log(self, params: Json) -> None:
-        """A `notifications/message` that arrived on this request's own stream."""
+        """Receive a `notifications/message` that arrived on this request's own stream."""
         ...
 
     async def ask(self, method: str, params: Json) -> Json:
-        """A request of the server on this request's own stream; gives the result to send back.
+        """Answer a server's request on this request's own stream; return the result to send back.
 
         Raises:
             ToolgateError: It cannot be answered; the wire sends a JSON-RPC error (an `RpcError`
@@ -67,14 +67,14 @@ class CallSink(Protocol):
 
 
 class WireEvents(Protocol):
-    """Where a wire hands what belongs to no request that it can name."""
+    """Receives messages that a wire cannot assign to a request."""
 
     async def on_request(self, method: str, params: Json) -> Json:
-        """A request of the server; gives the result to send back, raises as `CallSink.ask`."""
+        """Answer a server's request; return the result to send back, or raise as `CallSink.ask`."""
         ...
 
     async def on_notification(self, method: str, params: Json) -> None:
-        """A notification; awaited in the order of arrival. Must return quickly."""
+        """Receive a notification; awaited in the order of arrival. Must return quickly."""
         ...
 
 
@@ -84,31 +84,32 @@ class Wire(Protocol):
 
     Duties of an implementation, all checked by `toolgate.testing.contracts.upstream`:
 
-    * `request` gives the `result` object as it was sent: unknown fields, `_meta`, big numbers.
-    * Requests run side by side; a slow one delays no other; a 10 MB answer does not block the loop
-      for more than a moment.
-    * What arrives for a request is handed to its sink in order and before its result.
-    * A cancelled `request` tells the server (`notifications/cancelled`, or by ending the stream
-      where the era works so) and leaves nothing behind.
-    * When the connection ends, every waiting `request` raises `ConnectionLostError` at once, `sent`
-      says whether its request had been written, and `closed` returns the reason.
-    * Whatever the server sends (text that is no JSON, wrong UTF-8, results that are no objects,
-      answers nobody waits for, messages over the limit) at most fails the request it belongs to.
-    * `aclose` ends everything it started, waits for it, and may be called twice.
+    * `request` returns the `result` object as it was sent: unknown fields, `_meta`, big numbers.
+    * Requests run concurrently; a slow one delays no other; a 10 MB answer does not block the
+        loop for more than a moment.
+    * What arrives for a request is passed to its sink in order and before its result.
+    * A cancelled `request` notifies the server (`notifications/cancelled`, or by closing the
+        stream if the era works that way) and leaves nothing behind.
+    * When the connection ends, every waiting `request` raises `ConnectionLostError` at once,
+        `sent` says whether its request had been written, and `closed` returns the reason.
+    * Whatever the server sends (text that is not JSON, invalid UTF-8, results that are not
+        objects, unexpected answers, messages over the limit) fails at most the request it
+        belongs to.
+    * `aclose` stops everything it started, waits for it, and may be called twice.
     """
 
     @property
     def pid(self) -> int | None:
-        """Process id of a child; None where there is none."""
+        """Process id of a child; None if there is no child."""
         ...
 
     @property
     def stderr_tail(self) -> tuple[str, ...]:
-        """The last 50 lines of a child's standard error, each cut at 500 characters."""
+        """The last 50 lines of a child's standard error, each cut to 500 characters."""
         ...
 
     async def open(self, events: WireEvents) -> None:
-        """Make the connection; messages may arrive from here on.
+        """Open the connection; messages may arrive from now on.
 
         Raises:
             UnreachableError: Command not found, connection refused, and the like.
@@ -124,39 +125,39 @@ class Wire(Protocol):
         sink: CallSink | None = None,
         progress: bool = False,
     ) -> Json:
-        """Send a request and wait for its result; deadlines are the caller's, by cancelling.
+        """Send a request and wait for its result; callers enforce deadlines by cancelling.
 
         Args:
             method: JSON-RPC method.
-            params: As they go out; the wire adds nothing but a progress token.
+            params: Parameters as they are sent; the wire adds only a progress token.
             headers: For wires over HTTP: protocol version, `Mcp-Method` and so on, lower case.
-            sink: Receives progress, logs and questions of this request; None drops progress and
-                logs, and questions go to `WireEvents.on_request`.
+            sink: Receives progress, logs and questions of this request; None: progress and logs
+                are dropped, and questions go to `WireEvents.on_request`.
             progress: Whether to put a fresh `progressToken` into `params._meta`.
 
         Raises:
             RpcError: The server answered with an error.
             ConnectionLostError: The connection ended first.
-            InvalidAnswerError: The answer is no result object, is not text, or is too large.
+            InvalidAnswerError: The answer is not a result object, is not text, or is too large.
         """
         ...
 
     async def notify(self, method: str, params: Json, *, headers: Mapping[str, str]) -> None:
-        """Send a notification; one that cannot be sent is dropped."""
+        """Send a notification; it is dropped if it cannot be sent."""
         ...
 
     def begin_session(self, version: str) -> None:
-        """Called once after a handshake: messages not asked for may be wanted from now on.
+        """Start to receive unsolicited messages, if any; called once after a handshake.
 
-        HTTP wires open the GET stream of the handshake era here and send the session id with every
+        HTTP wires open the handshake era's GET stream here and send the session id with every
         request; others do nothing.
         """
         ...
 
     async def closed(self) -> str:
-        """Wait until the connection has ended; gives the reason as one sentence."""
+        """Wait until the connection has ended; return the reason as one sentence."""
         ...
 
     async def aclose(self) -> None:
-        """End the connection: session deleted, streams closed, process group gone."""
+        """Close the connection: delete the session, close the streams, stop the process group."""
         ...

@@ -1,6 +1,6 @@
 """What Toolgate adds to a request for a server: `_meta` and HTTP headers, by era.
 
-What the client sent about its own connection, and what it sent to Toolgate alone, never goes on:
+Data about the client's own connection, and data for Toolgate only, is never forwarded:
 https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization (token passthrough).
 """
 
@@ -34,7 +34,7 @@ _SENTINEL = re.compile(r"=\?base64\?.*\?=", re.DOTALL)
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 
 HeaderParams = Mapping[str, str]
-"""Parameter name to header suffix, from `x-mcp-header` in a tool's input schema."""
+"""Header suffixes by parameter name, from `x-mcp-header` in a tool's input schema."""
 
 
 def envelope(
@@ -47,22 +47,23 @@ def envelope(
     log_level: str | None = None,
     mirrored: HeaderParams | None = None,
 ) -> tuple[Json, dict[str, str]]:
-    """Parameters and headers of a request as one session wants them.
+    """Return parameters and headers of a request in the form that a session requires.
 
     Args:
         method: JSON-RPC method.
         params: As the client sent them, with the upstream's own name in `name`.
         era: Era of the session.
-        version: Revision agreed on for the session.
-        capabilities: What the asking client can be asked; a modern server is told per request.
-        log_level: Level that a client with a session has set; a modern server is told per request.
+        version: Revision negotiated for the session.
+        capabilities: What the calling client can be asked; sent to a modern server with each
+            request.
+        log_level: Level set by a client with a session; sent to a modern server with each request.
         mirrored: Parameters that a modern HTTP server wants in headers.
     """
     sent = params.get("_meta")
     meta: Json = {}
     if isinstance(sent, dict):
         members = cast("Json", sent).items()
-        # What the client says of itself is about its own connection; this is another.
+        # What the client says about itself concerns its own connection; this is another one.
         meta = {key: value for key, value in members if key not in _KEPT_BACK}
     headers = {"mcp-protocol-version": version}
     if era == "modern":
@@ -82,7 +83,7 @@ def envelope(
     else:
         meta.pop(_LOG_LEVEL, None)
     if traced := trace_headers():
-        # Belongs to the trace of the client, which ours replaces.
+        # Belongs to the client's trace, which ours replaces.
         meta.pop("tracestate", None)
         meta |= traced
         headers |= traced
@@ -93,10 +94,10 @@ def envelope(
 
 
 def header_params(schema: object) -> HeaderParams | None:
-    """Which parameters of a tool are mirrored in headers; None when its annotations are invalid.
+    """The parameters of a tool that are mirrored in headers; None if the annotations are invalid.
 
-    A client must not use a tool with an invalid `x-mcp-header`: a suffix that is no HTTP token,
-    that two parameters share, or that stands on a value which is no string, number or boolean.
+    A client must not use a tool with an invalid `x-mcp-header`: a suffix that is not an HTTP
+    token, that two parameters share, or whose value is not a string, number or boolean.
     https://modelcontextprotocol.io/specification/2026-07-28/basic/transports
     """
     mirrored: dict[str, str] = {}
@@ -107,7 +108,7 @@ def header_params(schema: object) -> HeaderParams | None:
         suffix = declared["x-mcp-header"]
         if not isinstance(suffix, str) or not _TOKEN.fullmatch(suffix):
             return None
-        # Header names do not depend on upper and lower case (RFC 9110, section 5.1).
+        # Header names are case-insensitive (RFC 9110, section 5.1).
         if suffix.lower() in {other.lower() for other in mirrored.values()}:
             return None
         if declared.get("type") not in ("string", "integer", "number", "boolean"):
@@ -117,7 +118,7 @@ def header_params(schema: object) -> HeaderParams | None:
 
 
 def header_value(text: str) -> str:
-    """A value as an HTTP header can carry it; anything but plain ASCII in the base64 sentinel."""
+    """Encode a value for an HTTP header; anything but plain ASCII in the base64 sentinel."""
     if _PLAIN.fullmatch(text) and text == text.strip() and not _SENTINEL.fullmatch(text):
         return text
     return f"=?base64?{b64encode(text.encode('utf-8', 'replace')).decode()}?="

@@ -1,14 +1,14 @@
 """Passes a server's questions to the client when they speak different protocol eras.
 
-A handshake-era server asks in the middle of a call and waits; a modern client is asked by the
-result of its call and comes back with a new one. So:
+A handshake-era server asks in the middle of a call and waits. A modern client is asked by the
+result of its call and answers with a new call. So:
 
 | server | client | what happens |
 |---|---|---|
-| modern | modern | `input_required` results and retries with answers pass as they are |
-| handshake | handshake | the question passes as it is |
-| modern | handshake | the rounds are driven here, each question pushed to the client |
-| handshake | modern | the call is parked, the client gets `input_required`, its retry goes on |
+| modern | modern | `input_required` results and retries with answers are passed on unchanged |
+| handshake | handshake | the question is passed on unchanged |
+| modern | handshake | the bridge sends each question to the client and retries with the answer |
+| handshake | modern | the call is parked, the client gets `input_required`, its retry resumes it |
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr
 """
@@ -28,12 +28,12 @@ from toolgate.upstream.calls.client_call import ClientCall
 
 __all__ = ["EraBridge"]
 
-# Rounds of questions in one call. Chosen: a server that asks for ever must not hold a client.
+# Rounds of questions in one call (chosen: a server that asks forever must not hold a client).
 _MAX_ROUNDS = 10
 _PURPOSE = "requestState"
 
 Send = Callable[[Mapping[str, Any], ClientCall], Awaitable[Json]]
-"""Sends the parameters to the server and gives its result, with deadline and retries."""
+"""Sends the parameters to the server and returns its result, with deadline and retries."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -45,7 +45,7 @@ class _Question:
 
 @dataclass(kw_only=True, eq=False)
 class _ParkedCall:
-    """A call to a handshake-era server that waits for its modern client to come back."""
+    """A call to a handshake-era server that waits for its modern client's answer."""
 
     call: ClientCall
     task: "asyncio.Task[Json]"
@@ -56,7 +56,7 @@ class _ParkedCall:
 
 
 class EraBridge:
-    """Carries questions across eras; one for all servers of a gateway."""
+    """Passes questions across eras; one for all servers of a gateway."""
 
     def __init__(self, signer: Signer, *, park_s: float = 300.0, max_parked: int = 1000) -> None:
         self._signer = signer
@@ -65,20 +65,20 @@ class EraBridge:
         self._parked: dict[str, _ParkedCall] = {}
 
     def resumes(self, params: Mapping[str, Any]) -> bool:
-        """Whether a request comes back to a call that is parked here."""
+        """Whether a request resumes a call that is parked here."""
         state = params.get("requestState")
         return isinstance(state, str) and self._signer.signed(_PURPOSE, state)
 
     async def drive(self, params: Mapping[str, Any], call: ClientCall, send: Send) -> Json:
-        """A handshake-era client and a modern server: ask until the result is complete."""
+        """Ask a handshake-era client for a modern server until the result is complete."""
         current: Mapping[str, Any] = params
-        # A server that keeps asking would hold the call and its client for ever.
+        # A server that keeps asking would hold the call and its client forever.
         for _ in range(_MAX_ROUNDS):
             result = await send(current, call)
             if result.get("resultType") != "input_required":
                 return result
             questions = json_object(result.get("inputRequests"))
-            # A state without questions is allowed: the server wants to be asked again.
+            # A state without questions is allowed: the server wants to be called again.
             if not questions and "requestState" not in result:
                 raise InvalidAnswerError(
                     "The server answered that it needs input, and asked nothing.",
@@ -89,7 +89,8 @@ class EraBridge:
                 asked = json_object(raw)
                 method = str(asked.get("method"))
                 answers[key] = await call.ask(method, json_object(asked.get("params")))
-            # From the first parameters, not the last: answers of earlier rounds are in the state.
+            # Based on the first parameters, not the last: answers of earlier rounds are in the
+            # state.
             again: Json = {**params, "inputResponses": answers}
             if "requestState" in result:
                 again["requestState"] = result["requestState"]
@@ -109,10 +110,11 @@ class EraBridge:
         server: str,
         target: str,
     ) -> Json:
-        """A modern client and a handshake-era server: run the call, park it when asked.
+        """Run a modern client's call to a handshake-era server; park it if the server asks.
 
         Raises:
-            HandleError: The request claims to continue a call, which only a parked one can.
+            HandleError: The request claims to resume a call, but only parked calls can be
+                resumed.
         """
         if "requestState" in params or "inputResponses" in params:
             raise HandleError(
@@ -129,7 +131,7 @@ class EraBridge:
             questions.put_nowait(question)
             return await question.answer
 
-        # The call runs in a task of its own, since it outlives the request that began it.
+        # The call runs in its own task, since it outlives the request that began it.
         call.answer = answer
         task = asyncio.ensure_future(send(params, call))
         parked = _ParkedCall(
@@ -143,7 +145,7 @@ class EraBridge:
     async def resume(
         self, params: Mapping[str, Any], peer: Peer, *, caller: Caller, server: str, target: str
     ) -> Json:
-        """Go on with a parked call.
+        """Resume a parked call.
 
         Raises:
             HandleError: The state is unknown, expired, altered, or belongs to another call.
@@ -152,18 +154,18 @@ class EraBridge:
         key = str(payload.get("id"))
         parked = self._parked.get(key)
         owner = (caller.project_id, caller.caller_id, server, target)
-        # One error for all three: a stranger must not learn that a state exists.
+        # One error for all three: other callers must not learn that a state exists.
         if parked is None or parked.asked is None or parked.owner != owner:
             raise HandleError(
                 "No call of this requestState waits for an answer here.",
                 allowed=f"A state is good once, for {self._park_s:g} seconds, for the same call.",
                 hint="Call the tool again without requestState.",
             )
-        # Good once: a request that is sent twice would answer the server twice.
+        # Valid once: a request sent twice would answer the server twice.
         del self._parked[key]
         assert parked.expiry is not None
         parked.expiry.cancel()
-        # What the server asks next goes to the connection that has come back.
+        # The server's next question goes to the new connection.
         parked.call.peer = peer
         question, parked.asked = parked.asked, None
         responses = json_object(params.get("inputResponses"))
@@ -180,12 +182,12 @@ class EraBridge:
         return await self._wait(parked)
 
     def close(self) -> None:
-        """End all parked calls."""
+        """Stop all parked calls."""
         for key in list(self._parked):
             self._expire(key)
 
     async def _wait(self, parked: _ParkedCall) -> Json:
-        """The result of the call, or `input_required` if the server asks first."""
+        """Return the result of the call, or `input_required` if the server asks first."""
         asked = asyncio.ensure_future(parked.questions.get())
         try:
             await asyncio.wait({parked.task, asked}, return_when=asyncio.FIRST_COMPLETED)
@@ -195,7 +197,7 @@ class EraBridge:
             with suppress(asyncio.CancelledError, ToolgateError):
                 await parked.task
             raise
-        # A result wins over a question that came with it: nobody needs the answer any more.
+        # A result takes precedence over a simultaneous question: nobody needs the answer any more.
         if not asked.done() or parked.task.done():
             asked.cancel()
             return await parked.task
@@ -233,6 +235,6 @@ class EraBridge:
 
 
 def _forget(task: "asyncio.Task[Json]") -> None:
-    """Nobody waits for the result of an expired call; its error must not be reported as lost."""
+    """Retrieve the error of an expired call, so that asyncio does not report it as lost."""
     if not task.cancelled():
         task.exception()

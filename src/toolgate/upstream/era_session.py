@@ -1,4 +1,4 @@
-"""One connection to a server in one protocol era: opened, initialized, listened to."""
+"""One connection to a server in one protocol era: handshake, requests, subscriptions."""
 
 import asyncio
 import logging
@@ -35,14 +35,14 @@ __all__ = ["EraSession", "EraSessionObserver"]
 log = logging.getLogger(__name__)
 
 _SILENCE_S = 5.0
-"""How long a server may ignore `server/discover` before it is also greeted with `initialize`."""
-# Error code of the modern era: the server speaks other versions than the one it was asked in.
+"""Seconds a server may ignore `server/discover` before `initialize` is sent as well."""
+# Modern-era error code: the server does not support the version of the request.
 _UNSUPPORTED_VERSION = -32022
 # https://www.jsonrpc.org/specification#error_object
 _METHOD_NOT_FOUND = -32601
-# Seconds in which a server has to accept a log level. Chosen: a call must not wait long for that.
+# Seconds a server has to accept a log level (chosen: a call must not wait long for that).
 _LOG_GUARD_S = 1.0
-# Seconds a subscription has to last before its end counts as an accident. Chosen.
+# Seconds a subscription has to last before its end counts as an accident (chosen).
 _STEADY_S = 10.0
 _CHANGES: dict[str, Literal["tools", "prompts", "resources"]] = {
     "notifications/tools/list_changed": "tools",
@@ -52,21 +52,21 @@ _CHANGES: dict[str, Literal["tools", "prompts", "resources"]] = {
 
 
 class EraSessionObserver(Protocol):
-    """Is notified of what a server sends unasked."""
+    """Is notified of unsolicited messages of a server."""
 
     def list_changed(
         self, session: "EraSession", kind: Literal["tools", "prompts", "resources"]
     ) -> None:
-        """The server announced that a list is different."""
+        """Receive the announcement that a list has changed."""
         ...
 
     def resource_updated(self, session: "EraSession", uri: str) -> None:
-        """The server announced that a resource has new content."""
+        """Receive the announcement that a resource has new content."""
         ...
 
 
 class EraSession:
-    """An open, greeted connection. Build one with `EraSession.connect`."""
+    """An initialized connection. Create one with `EraSession.connect`."""
 
     def __init__(self, name: str, wire: Wire, observer: EraSessionObserver) -> None:
         self.name = name
@@ -77,7 +77,7 @@ class EraSession:
         self.server_info: Json = {}
         self.instructions = ""
         self.supports_handshake: bool | None = None
-        """Whether a modern server also does the handshake; None: not tried yet."""
+        """Whether a modern server also supports the handshake; None if not tried yet."""
         self._observer = observer
         self._calls: dict[int, ClientCall] = {}
         self._next_call = 0
@@ -95,17 +95,17 @@ class EraSession:
         *,
         era: Literal["auto", "modern", "handshake"],
     ) -> "EraSession":
-        """Open a connection and find out what the server speaks.
+        """Open a connection and detect the protocol era of the server.
 
         Raises:
-            UpstreamError: No connection, or the server answers neither greeting. A connection that
-                ends on `server/discover` is tried once more with the handshake alone, because some
-                old servers exit on a method that they do not know.
+            UpstreamError: No connection, or the server answers neither `server/discover` nor
+                `initialize`. If the connection ends on `server/discover`, it is retried once
+                with the handshake only, because some old servers exit on an unknown method.
         """
         try:
             return await cls._connect(name, make_wire, observer, era)
         except ConnectionLostError as lost:
-            # Nothing sent means nothing refused: the server is unreachable, whatever it speaks.
+            # Nothing sent means nothing refused: the server is unreachable, whatever its era.
             if era != "auto" or not lost.sent:
                 raise
             return await cls._connect(name, make_wire, observer, "handshake")
@@ -129,7 +129,7 @@ class EraSession:
         return session
 
     async def aclose(self) -> None:
-        """End the connection and everything that belongs to it."""
+        """Close the connection and everything that belongs to it."""
         if self._listening is not None:
             self._listening.cancel()
             with suppress(asyncio.CancelledError, UpstreamError):
@@ -144,7 +144,7 @@ class EraSession:
         call: ClientCall | None = None,
         mirrored: HeaderParams | None = None,
     ) -> Json:
-        """Send a request in this session's form; deadlines and retries are the caller's."""
+        """Send a request in this session's form; callers handle deadlines and retries."""
         peer = call.peer if call is not None else None
         level = peer.log_level if peer is not None else None
         body, headers = envelope(
@@ -175,12 +175,12 @@ class EraSession:
             del self._calls[number]
 
     def watch(self) -> None:
-        """Have changes announced from now on, for as long as the connection lives."""
+        """Receive announcements of changes from now on, as long as the connection lives."""
         if self.era == "modern" and self._listening is None:
             self._listening = asyncio.create_task(self._listen(), name=f"listen:{self.name}")
 
     async def subscribe(self, uris: set[str]) -> None:
-        """Have updates of exactly these resources announced."""
+        """Receive announcements of updates of exactly these resources."""
         if self.era == "handshake":
             for uri in uris - self._subscribed:
                 await self.request("resources/subscribe", {"uri": uri})
@@ -192,16 +192,16 @@ class EraSession:
         if uris == self._subscribed:
             return
         self._subscribed = set(uris)
-        # Started before the old one is cancelled, which keeps the gap between them short.
+        # Started before the old one is cancelled, to keep the gap between them short.
         old, self._listening = self._listening, None
         self.watch()
         if old is not None:
             old.cancel()
 
-    # What the wire tells
+    # Messages from the wire
 
     async def on_request(self, method: str, params: Json) -> Json:
-        """A question that the wire cannot tie to a call: passed on if only one can be meant."""
+        """Answer a question without a known call; passed on if only one call can be meant."""
         if method == "ping":
             return {}
         able = [call for call in self._calls.values() if call.can_be_asked(method)]
@@ -212,7 +212,7 @@ class EraSession:
         if method not in ASKABLE:
             raise RpcError(_METHOD_NOT_FOUND, "Method not found")
         if not able and self._calls:
-            # None of the running calls is of a client that could answer: say what one lacks.
+            # No client of the running calls could answer: say which capability one lacks.
             return await next(iter(self._calls.values())).ask(method, params)
         raise CannotAskError(
             f"Server {self.name!r} asks the client ({method}), and it is not clear which one: "
@@ -221,7 +221,7 @@ class EraSession:
         )
 
     async def on_notification(self, method: str, params: Json) -> None:
-        """A notification that belongs to no request the wire knows of."""
+        """Handle a notification that belongs to no request known to the wire."""
         kind = _CHANGES.get(method)
         if kind is not None:
             self._observer.list_changed(self, kind)
@@ -231,11 +231,11 @@ class EraSession:
                 self._observer.resource_updated(self, uri)
         elif method == "notifications/message" and len(self._calls) == 1:
             # Old servers over stdio do not say which call a message belongs to. A client that does
-            # not read must not hold up the answers of all others, so the wait is bounded.
+            # not read must not delay the answers of all others, so the wait is bounded.
             with anyio.move_on_after(_LOG_GUARD_S):
                 await next(iter(self._calls.values())).log(params)
 
-    # Greeting
+    # Handshake
 
     async def _greet(self, era: Literal["auto", "modern", "handshake"]) -> None:
         if era == "handshake":
@@ -257,7 +257,7 @@ class EraSession:
                 await discover
 
     async def _greet_both(self, discover: "asyncio.Task[bool]") -> None:
-        """Silence so far: a slow start, or a server that ignores what it does not know."""
+        """Also try `initialize`: the server starts slowly, or ignores unknown methods."""
         initialize = asyncio.create_task(self._initialize(), name=f"initialize:{self.name}")
         try:
             await asyncio.wait({discover, initialize}, return_when=asyncio.FIRST_COMPLETED)
@@ -271,7 +271,7 @@ class EraSession:
                 await initialize
 
     async def _discover(self) -> bool:
-        """Whether the server is a modern one; what it said is kept."""
+        """Whether the server is a modern one; its answer is stored."""
         body, headers = envelope(
             "server/discover", {}, era="modern", version=MODERN_VERSION, capabilities={}
         )
@@ -280,7 +280,7 @@ class EraSession:
         except ConnectionLostError:
             raise
         except RpcError as error:
-            # Only this code is an answer of a modern server; all others mean that it is not one.
+            # Only this code comes from a modern server; all others mean that it is not one.
             if error.rpc_code == _UNSUPPORTED_VERSION:
                 log.info("server is modern but of another revision", extra={"server": self.name})
             return False
@@ -332,10 +332,10 @@ class EraSession:
         await self.wire.notify("notifications/initialized", {}, headers=headers)
         self.wire.begin_session(self.version)
 
-    # Listening
+    # Subscriptions
 
     async def _listen(self) -> None:
-        """Keep `subscriptions/listen` open; a break may hide a change, so it tells then."""
+        """Keep `subscriptions/listen` open; announce changes after a gap, which may hide one."""
         failures = 0
         while True:
             notifications: Json = {
@@ -350,7 +350,7 @@ class EraSession:
             began = monotonic()
             try:
                 await self.request("subscriptions/listen", {"notifications": notifications})
-                # A server that ends every subscription at once is not asked without a pause.
+                # A server that ends every subscription at once is not asked again without a pause.
                 failures = 0 if monotonic() - began > _STEADY_S else failures + 1
             except RpcError as error:
                 if error.rpc_code == _METHOD_NOT_FOUND:
@@ -368,7 +368,7 @@ class EraSession:
                     self._observer.list_changed(self, kind)
 
     async def _want_logs(self, level: str) -> None:
-        """Tell an old server which messages are wanted, and only when somebody wants any."""
+        """Set an old server's log level, only if some client wants messages."""
         if "logging" not in self.capabilities:
             return
         if self._log_level is not None and severity(level) >= severity(self._log_level):

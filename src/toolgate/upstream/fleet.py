@@ -1,4 +1,4 @@
-"""All upstream servers of a gateway: added, changed and removed while it runs."""
+"""All upstream servers of a gateway, which can be added, changed and removed while it runs."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -14,15 +14,15 @@ from toolgate.upstream.supervision.server_observer import ServerObserver
 __all__ = ["Fleet", "FleetObserver", "WireMaker"]
 
 FleetObserver = ServerObserver[UpstreamServer]
-"""Who is told about the servers of a fleet; the catalog."""
+"""Is notified about the servers of a fleet; implemented by the catalog."""
 
 WireMaker = Callable[[ServerSpec], Wire]
-"""Builds the wire of a server; `app` knows how."""
+"""Builds the wire of a server; implemented by `app`."""
 
 SubjectOf = Callable[[ServerSpec, Caller], str]
-"""Whose credential a caller's calls to a server use."""
+"""Returns the subject whose credential a caller's calls to a server use."""
 
-# Seconds for servers to end before they are left alone. Chosen: beyond what ending a child takes.
+# Seconds servers have to end before they are abandoned (chosen: longer than ending a child takes).
 _END_S = 10.0
 
 
@@ -37,12 +37,13 @@ class Fleet:
         subject_of: SubjectOf = lambda _, caller: caller.caller_id,
         deferred: bool = False,
     ) -> None:
-        """Start without servers.
+        """Create a fleet without servers.
 
         Args:
             make_wire: Builds the wire of a server.
             bridge: Connects clients and servers of different protocol eras.
-            subject_of: Whose credential a call uses, for servers with one credential per subject.
+            subject_of: Returns the subject whose credential a call uses, for servers with one
+                credential per subject.
             deferred: Whether servers stay unconnected until `allow_connections`.
         """
         self._make_wire = make_wire
@@ -56,7 +57,7 @@ class Fleet:
             self._may_connect.set()
 
     def allow_connections(self) -> None:
-        """Connect to the servers that were waiting."""
+        """Connect the waiting servers."""
         self._may_connect.set()
 
     def observe(self, observer: FleetObserver) -> None:
@@ -69,15 +70,15 @@ class Fleet:
         return dict(self._servers)
 
     def spec(self, name: str) -> ServerSpec | None:
-        """How a server is configured; None: there is none of this name."""
+        """The configuration of a server; None if it does not exist."""
         server = self._servers.get(name)
         return server.spec if server is not None else None
 
     def get(self, name: str) -> UpstreamServer:
-        """The server of this name.
+        """Return a server by name.
 
         Raises:
-            UnknownServerError: There is none.
+            UnknownServerError: It does not exist.
         """
         if name not in self._servers:
             raise UnknownServerError(
@@ -90,12 +91,12 @@ class Fleet:
     def add(
         self, spec: ServerSpec, *, connect: bool = True, is_listed: bool = False
     ) -> UpstreamServer:
-        """Add a server and, unless told otherwise, start connecting to it in the background.
+        """Add a server and, unless `connect` is false, start connecting to it in the background.
 
         Args:
-            spec: How it is configured.
+            spec: The configuration of the server.
             connect: Whether it may be connected at all.
-            is_listed: Whether what it offers is known, so that it can start on demand.
+            is_listed: Whether its listing is known, so that it can start on demand.
         """
         assert self._observer is not None
         assert spec.name not in self._servers
@@ -121,7 +122,7 @@ class Fleet:
     async def replace(
         self, spec: ServerSpec, *, connect: bool = True, is_listed: bool = False
     ) -> UpstreamServer:
-        """Give a server new settings, or the same ones: it is connected anew, in its place."""
+        """Reconnect a server with new settings, or the same ones, at its position in the list."""
         self.get(spec.name)
         order = list(self._servers)
         await self.remove(spec.name)
@@ -130,7 +131,7 @@ class Fleet:
         return server
 
     def revise(self, spec: ServerSpec) -> bool:
-        """Give a running server settings that only change how it is offered.
+        """Apply new settings to a running server if they only change how it is offered.
 
         Returns:
             Whether they are such settings; if not, nothing was changed.
@@ -147,9 +148,9 @@ class Fleet:
             self._servers[name].relogin(subject)
 
     async def remove(self, name: str) -> None:
-        """End a server and everything that belongs to it; calls that run on it fail."""
+        """Stop a server and everything that belongs to it; its running calls fail."""
         self.get(name)
-        # Out of the list first: no call may be given to a server that is ending.
+        # Removed from the list first: no call may go to a server that is ending.
         del self._servers[name]
         await _ended([self._running.pop(name)])
 
@@ -160,12 +161,12 @@ class Fleet:
         should_connect: Callable[[str], bool] = lambda _: True,
         is_listed: Callable[[ServerSpec], bool] = lambda _: False,
     ) -> tuple[set[str], set[str]]:
-        """Replace the servers by these; unchanged ones keep running.
+        """Replace the servers with these; unchanged ones keep running.
 
         Args:
             specs: The servers, in order.
             should_connect: Whether to connect to an added server of this name.
-            is_listed: Whether what an added server offers is known.
+            is_listed: Whether the listing of an added server is known.
 
         Returns:
             Names that were removed or changed, and names that were added or changed.
@@ -187,7 +188,7 @@ class Fleet:
         return set(gone), {spec.name for spec in fresh}
 
     async def aclose(self) -> None:
-        """End all servers side by side."""
+        """Stop all servers concurrently."""
         tasks = list(self._running.values())
         self._servers.clear()
         self._running.clear()
@@ -204,5 +205,5 @@ async def _ended(tasks: list["asyncio.Task[None]"]) -> None:
 
 
 def _is_offered_alike(old: ServerSpec, new: ServerSpec) -> bool:
-    """Whether a connection for one of these settings does for the other."""
+    """Whether both settings can use the same connection."""
     return replace(old, tool_overrides=new.tool_overrides, overridden=new.overridden) == new

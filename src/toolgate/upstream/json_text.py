@@ -1,9 +1,9 @@
-"""JSON text from and for servers: fast where possible, exact where orjson is not.
+"""JSON text from and for servers: fast if possible, exact where orjson is not.
 
-orjson turns whole numbers over 64 bits into floats without a word, refuses to read or write text
-with half of a surrogate pair (JavaScript makes it when it cuts an emoji), and writes NaN as null.
-Messages with any of that are parsed by `json`. Unlike in `toolgate.base.json_text`, a text
-that is damaged is read as far as it goes, so that the request it answers can be told.
+orjson silently turns integers over 64 bits into floats, refuses to read or write text with half
+of a surrogate pair (JavaScript creates it when it cuts an emoji), and writes NaN as null.
+Messages with any of these are parsed by `json`. Unlike `toolgate.base.json_text`, damaged text
+is read as far as possible, to find the request that it answers.
 """
 
 import gc
@@ -19,12 +19,12 @@ from toolgate.errors import ArgumentError
 
 __all__ = ["InvalidJsonError", "read_json", "write_json"]
 
-# Bytes from which a text is read without the collector, and searched for lost digits value by
-# value. Chosen.
+# Bytes from which a text is read without garbage collection, and checked for lost digits value by
+# value (chosen).
 _MANY_BYTES = 2**20
-# Values of a text that are looked at for lost digits. Chosen.
+# Values of a text that are checked for lost digits (chosen).
 _MANY_VALUES = 10_000
-# Whole numbers below are exact in orjson; larger ones become floats there.
+# orjson reads smaller integers exactly, and larger ones as floats.
 _BEYOND_64_BITS = 2.0**63
 
 _ESCAPE = re.compile(
@@ -36,23 +36,23 @@ _ESCAPE = re.compile(
 
 
 class InvalidJsonError(Exception):
-    """A text is no JSON, or JSON that cannot be used; `value` is what could be saved of it."""
+    """A text is not JSON, or is unusable JSON; `value` is the part that could be recovered."""
 
     def __init__(self, reason: str, value: object = None) -> None:
         super().__init__(reason)
         self.reason = reason
-        """Why, as the end of a sentence that starts with the thing: `is not UTF-8`."""
+        """The reason, as the end of a sentence whose subject is the text: `is not UTF-8`."""
         self.value = value
-        """The value with the faulty parts replaced; None when nothing could be read."""
+        """The value with the faulty parts replaced; None if nothing could be read."""
 
 
 def read_json(text: bytes) -> object:
-    """The value of a JSON text; whole numbers of any size stay whole.
+    """Parse a JSON text; integers of any size stay exact.
 
-    Half surrogates become U+FFFD, since no UTF-8 text can carry them further.
+    Half surrogates become U+FFFD, since UTF-8 cannot encode them.
 
     Raises:
-        InvalidJsonError: It is no JSON, not UTF-8, nested too deeply, or has a number that JSON
+        InvalidJsonError: It is not JSON, not UTF-8, nested too deeply, or has a number that JSON
             lacks (NaN, Infinity) or that no float can hold (1e999).
     """
     if len(text) < _MANY_BYTES or not gc.isenabled():
@@ -65,13 +65,13 @@ def read_json(text: bytes) -> object:
 
 
 def write_json(value: object) -> bytes:
-    """The value as JSON text in UTF-8, on one line.
+    """Write a value as JSON text in UTF-8, on one line.
 
-    Half surrogates are written as escapes, as they came.
+    Half surrogates are written as escapes, as they arrived.
 
     Raises:
-        ArgumentError: It holds a number that JSON lacks, something that is no JSON value, or is
-            nested too deeply.
+        ArgumentError: It contains a number that JSON lacks or something that is not a JSON
+            value, or is nested too deeply.
     """
     try:
         text = orjson.dumps(value)
@@ -97,10 +97,10 @@ def _read(text: bytes) -> object:
 
 
 def _has_lost_digits(value: object, text: bytes) -> bool:
-    """Whether a whole number may have become a float: only one beyond 64 bits does.
+    """Whether an integer may have become a float: this happens only beyond 64 bits.
 
-    Most large messages are few large texts, and looking at the values is much quicker then than
-    looking at every byte, which would keep all other threads waiting.
+    Most large messages are a few large texts. Checking their values is then much faster than
+    checking every byte, which would block all other threads.
     """
     rest: list[Any] = [value]
     for _ in range(_MANY_VALUES):

@@ -1,4 +1,4 @@
-"""What a server offers: read page by page, checked, and joined where it speaks both eras."""
+"""A server's listing: read page by page, checked, and merged if the server speaks both eras."""
 
 import asyncio
 from contextlib import suppress
@@ -13,10 +13,10 @@ from toolgate.upstream.era_session import EraSession
 __all__ = ["Listing", "join_listings", "read_listing"]
 
 _MAX_PAGES = 1000
-"""Pages of one list; chosen, so that a server whose cursors never end cannot hold a listing."""
+"""Pages of one list (chosen, so that a server with endless cursors cannot block a listing)."""
 
 _MAX_NAME_CHARS = 1000
-"""Characters of a tool's name; chosen far beyond any real one."""
+"""Characters of a tool's name (chosen far beyond any real one)."""
 
 # https://www.jsonrpc.org/specification#error_object
 _METHOD_NOT_FOUND = -32601
@@ -27,7 +27,7 @@ class Listing:
     """What a server offers, as it sent it."""
 
     tools: tuple[Json, ...] = ()
-    """Tool definitions, in its order; entries without a usable name are left out."""
+    """Tool definitions in the server's order, without entries that have no usable name."""
 
     prompts: tuple[Json, ...] = ()
     """Prompts."""
@@ -39,13 +39,13 @@ class Listing:
     """Resource templates."""
 
     capabilities: Json = field(default_factory=dict[str, Any])
-    """What the server declared."""
+    """The capabilities that the server declared."""
 
     instructions: str = ""
-    """What the server says about its use."""
+    """The server's usage instructions."""
 
     ttl_ms: int | None = None
-    """How long the tools may be believed without asking; None: until a change is announced."""
+    """Milliseconds the tools stay valid; None: until a change is announced."""
 
     left_out: tuple[str, ...] = ()
     """Sentences about entries that could not be used."""
@@ -54,17 +54,17 @@ class Listing:
 async def read_listing(
     session: EraSession, *, timeout_s: float
 ) -> tuple[Listing, dict[str, HeaderParams] | None]:
-    """Everything a server offers in one era, and which parameters of its tools become headers.
+    """Read everything that a server offers in one era, and the tool parameters sent as headers.
 
-    The second is None where the server has no tools.
+    The second is None if the server has no tools.
 
     Args:
-        session: The connection to it.
+        session: The connection to the server.
         timeout_s: Seconds for each page.
 
     Raises:
-        TimeoutError: A page did not come in time.
-        UpstreamError: It could not be listed.
+        TimeoutError: A page did not arrive in time.
+        UpstreamError: The server could not be listed.
     """
     left_out: list[str] = []
     tools: list[Json] = []
@@ -99,9 +99,9 @@ async def read_listing(
 
 
 def join_listings(main: Listing, side: Listing) -> tuple[Listing, frozenset[str]]:
-    """Both eras of one server, and the names of tools that only the second shows.
+    """Merge the listings of both eras; also return the tools that only the second has.
 
-    The first counts; the second adds tools only.
+    The first takes precedence; the second only adds tools.
     """
     names = {tool["name"] for tool in main.tools}
     extra = [tool for tool in side.tools if tool["name"] not in names]
@@ -117,7 +117,7 @@ async def _read_pages(
     params: Json = {}
     ttl_ms: int | None = None
     for _ in range(_MAX_PAGES):
-        # For each page: a server with many pages may take longer than a single answer.
+        # Per page: a server with many pages may take longer than for a single answer.
         async with asyncio.timeout(timeout_s):
             try:
                 page = await session.request(method, params)
@@ -129,7 +129,7 @@ async def _read_pages(
         if isinstance(page.get("ttlMs"), int):
             ttl_ms = page["ttlMs"]
         cursor = page.get("nextCursor")
-        # A cursor that comes twice would lead around in a circle.
+        # A repeated cursor would cause an endless loop.
         if not isinstance(cursor, str) or cursor in cursors:
             break
         cursors.add(cursor)
@@ -145,7 +145,7 @@ def _usable_tools(
     for definition in definitions:
         name = definition.get("name")
         if not isinstance(name, str) or not name or len(name) > _MAX_NAME_CHARS:
-            # A single bad entry must not cost the others of the server.
+            # A bad entry must not make the server's other entries unusable.
             left_out.append(f"A tool was left out: its name is {name!r:.80}.")
             continue
         if name in tools:
@@ -153,7 +153,7 @@ def _usable_tools(
             continue
         tool = definition
         if not isinstance(definition.get("inputSchema"), dict):
-            # Clients refuse a whole list in which a tool has no schema.
+            # Clients refuse a whole list if one tool has no schema.
             tool = {**definition, "inputSchema": {"type": "object"}}
         headers = header_params(tool["inputSchema"])
         if headers is None:
@@ -166,7 +166,7 @@ def _usable_tools(
 
 
 def _named(entries: list[Json], member: str) -> list[Json]:
-    """Entries with a usable identity, each once."""
+    """Entries with a usable name or URI, without duplicates."""
     out: dict[str, Json] = {}
     for entry in entries:
         identity = entry.get(member)

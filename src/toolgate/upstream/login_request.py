@@ -1,4 +1,4 @@
-"""Asks the client to open a login page, where it can."""
+"""Asks the client to open a login page, if it can."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -15,7 +15,7 @@ __all__ = ["request_with_login"]
 
 _QUESTION = "toolgate/login"
 _LOGIN_WAIT_S = 120.0
-"""How long a call waits whose caller has opened the page of a login."""
+"""Seconds a call waits after its caller has opened the login page."""
 _ELICITATION_REQUIRED = -32042
 """https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation"""
 
@@ -27,19 +27,19 @@ async def request_with_login(
     *,
     relogged: Callable[[], asyncio.Event],
 ) -> Json:
-    """The answer to a request, or the question whether its caller wants to log in.
+    """Return the answer to a request, or a question whether its caller wants to log in.
 
     Args:
         send: Sends the request.
-        params: Its parameters, maybe with the answer to our question.
-        peer: The way back to the client.
-        relogged: Gives the event of the next login.
+        params: The parameters, possibly with the answer to our question.
+        peer: The connection to the client.
+        relogged: Returns the event of the next login.
 
     Raises:
-        LoginNeededError: Its caller has to log in, and cannot be asked.
+        LoginNeededError: The caller has to log in, and cannot be asked.
     """
     params, is_back = _without_login_answer(params)
-    # Who comes back has opened the page, and may still be at it.
+    # A client that answers has opened the page, and its user may still be logging in.
     until = monotonic() + (_LOGIN_WAIT_S if is_back else 0.0)
     while True:
         changed = relogged()
@@ -56,10 +56,10 @@ async def request_with_login(
 
 
 def _login_question(needed: LoginNeededError, peer: Peer | None) -> Json | None:
-    """The result that asks a client of the modern era to open the page; None: it cannot be asked.
+    """The result that asks a modern-era client to open the page; None if it cannot be asked.
 
     Raises:
-        RpcError: What asks a client of the handshake era to do so.
+        RpcError: The error that asks a handshake-era client to do so.
     """
     if peer is None or not needed.url:
         return None
@@ -78,7 +78,7 @@ def _login_question(needed: LoginNeededError, peer: Peer | None) -> Json | None:
 
 
 def _without_login_answer(params: Mapping[str, Any]) -> tuple[Mapping[str, Any], bool]:
-    """The parameters without the answer to our question, and whether it was yes."""
+    """The parameters without the answer to our question, and whether the answer was yes."""
     answers = json_object(params.get("inputResponses"))
     if _QUESTION not in answers:
         return params, False

@@ -48,11 +48,11 @@ __all__ = ["UpstreamServer"]
 
 log = logging.getLogger(__name__)
 
-# Seconds that a call waits for a connection that is being made. Chosen.
+# Seconds a call waits for a connection being opened (chosen).
 _CONNECT_WAIT_S = 10.0
-# Seconds for one page of a listing. Chosen.
+# Seconds for one page of a listing (chosen).
 _LIST_S = 60.0
-# Lines of standard error that a status shows. Chosen.
+# Lines of standard error in a status (chosen).
 _TAIL_LINES = 50
 
 
@@ -74,17 +74,17 @@ class UpstreamServer:
         is_offline: bool = False,
         is_listed: bool = False,
     ) -> None:
-        """Describe a server.
+        """Create a server, without connecting it.
 
         Args:
-            spec: How it is configured.
+            spec: The configuration of the server.
             make_wire: Builds a fresh wire.
-            observer: Is told of changes.
+            observer: Is notified of changes.
             bridge: Translates between protocol eras.
-            subject_of: Whose credential a call uses, where each subject has its own connection
-                and the main one only lists; None: all calls share one connection.
-            is_offline: Whether it stays as it was last known, without a connection.
-            is_listed: Whether what it offers is known, so that it can start on demand.
+            subject_of: Returns the subject whose credential a call uses, if each subject has its
+                own connection and the main one only lists; None: all calls share one connection.
+            is_offline: Whether it stays in its last known state, without a connection.
+            is_listed: Whether its listing is known, so that it can start on demand.
         """
         self.spec, self.name = spec, spec.name
         self.demand = Demand(spec, is_listed=is_listed)
@@ -111,7 +111,7 @@ class UpstreamServer:
         self._started_at: str | None = None
         self._mask = secret_mask(spec.options)
         self._stderr: tuple[str, ...] = ()
-        """What the child before the present one wrote last, and how it ended."""
+        """The last output of the previous child, and how that child ended."""
         self._subscriptions: set[str] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._connections = 0
@@ -134,7 +134,7 @@ class UpstreamServer:
         return member
 
     def relogin(self, subject: str) -> None:
-        """Use the new credential of a subject: connections with the old one end."""
+        """Use a subject's new credential, and close connections that use the old one."""
         self._relogged.set()
         self._relogged = asyncio.Event()
         if self._by_subject is not None:
@@ -166,7 +166,7 @@ class UpstreamServer:
         resources: int = 0,
         listed_at: str | None = None,
     ) -> ServerStatus:
-        """What is known of it, with what is listed of it as the catalog knows."""
+        """The status of the server, including what the catalog knows about its listing."""
         session = self.main
         stderr = (*self._stderr, *(session.wire.stderr_tail if session else ()))[-_TAIL_LINES:]
         pause_s = self._backoff.left_s
@@ -197,13 +197,13 @@ class UpstreamServer:
         await self._settled.wait()
 
     def retry_now(self) -> None:
-        """Do not wait for the next attempt."""
+        """Retry at once instead of waiting for the next attempt."""
         self._backoff.end()
 
-    # Keeping the connection
+    # Connection supervision
 
     async def run(self) -> None:
-        """Connect, reconnect with growing pauses, until cancelled."""
+        """Connect, and reconnect with growing pauses, until cancelled."""
         if self.is_offline or not self.spec.enabled:
             return
         try:
@@ -237,7 +237,7 @@ class UpstreamServer:
                 await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _one_connection(self) -> tuple[str, float]:
-        """Connect and stay until it ends; gives the reason and how long it lasted, seconds."""
+        """Connect and wait for the end; return its reason and how many seconds it lasted."""
         self._broken = asyncio.Event()
         session = await connect(self.spec, self._make_wire, self)
         if isinstance(session, ConnectFailure):
@@ -300,17 +300,17 @@ class UpstreamServer:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    # What the sessions tell
+    # Notifications from sessions
 
     def list_changed(
         self, session: EraSession, kind: Literal["tools", "prompts", "resources"]
     ) -> None:
-        """Pass on; the listing then asks every session that is open."""
+        """Pass it on; the next listing then asks every open session."""
         del session, kind
         self._observer.server_changed(self)
 
     def resource_updated(self, session: EraSession, uri: str) -> None:
-        """Pass on."""
+        """Pass it on."""
         del session
         self._observer.resource_updated(self, uri)
 
@@ -326,25 +326,25 @@ class UpstreamServer:
         repeatable: bool = True,
         recheck: Callable[[], object] = lambda: None,
     ) -> Json:
-        """Send a request of a client, whatever the eras of both are.
+        """Send a client's request, whatever the eras of client and server.
 
         Args:
             method: JSON-RPC method.
             params: As the client sent them, with this server's own names.
-            caller: Who asks; parked questions are bound to it.
-            peer: The way back to the client; None: nobody can be asked or told.
-            repeatable: Whether it may be sent again; counts for tools of trusted servers only.
-            recheck: Called when the server had to be started and has been listed again; raises if
-                the request does not fit it any more.
+            caller: The caller; parked questions are bound to it.
+            peer: The connection to the client; None if nobody can be asked or notified.
+            repeatable: Whether it may be retried; applies only to tools of trusted servers.
+            recheck: Called if the server had to be started and was listed again; raises if the
+                request is no longer valid.
 
         Raises:
-            ServerDownError: It is down, disabled, or did not come up in time; nothing was sent.
+            ServerDownError: It is down, disabled, or did not start in time; nothing was sent.
             TimedOutError: No answer before the deadline.
-            ConnectionLostError: The connection ended and the request could not be repeated.
+            ConnectionLostError: The connection ended and the request could not be retried.
             RpcError: The server answered with an error.
-            InvalidAnswerError: The server answered with something else than a result.
+            InvalidAnswerError: The server's answer is not a result.
             CannotAskError: The server asked something that the client cannot answer.
-            HandleError: The client came back with a state that is not good here.
+            HandleError: The client sent a state that is not valid here.
         """
         target = str(params.get("name") or params.get("uri") or "")
         caller = caller or Caller.local()
@@ -386,7 +386,7 @@ class UpstreamServer:
             return await send(params, call)
 
     async def _start_within(self, deadline: Deadline) -> None:
-        """Start a server that is asleep, on the time of a call."""
+        """Start a sleeping server within the deadline of a call."""
         limit_s, began = min(deadline.idle_s, deadline.total_s), monotonic()
         try:
             async with asyncio.timeout(limit_s):
@@ -413,7 +413,7 @@ class UpstreamServer:
         repeatable: bool,  # noqa: FBT001 -- as it came
         recheck: Callable[[], object],
     ) -> Json:
-        """Send a request by the connection of its caller, who is asked to log in if need be."""
+        """Send a request over its caller's connection; ask the caller to log in if necessary."""
         assert self._by_subject is not None
         assert self._subject_of is not None
         if self.is_offline or not self.spec.enabled or self._ended:
@@ -451,7 +451,7 @@ class UpstreamServer:
                     self._lost(session, lost)
                     if lost.sent and not lost.expired and not repeatable:
                         raise errors.may_have_run_error(self.name, target or method, lost) from lost
-                    # Once more over a new connection: it did not run, or may run twice.
+                    # Retry once over a new connection: the request did not run, or may run twice.
                     session = await self._session_for(call.peer, target)
                     result = await session.request(method, params, call=call, mirrored=mirrored)
                 if method == "tools/call":
@@ -472,7 +472,7 @@ class UpstreamServer:
         return result
 
     async def _session_for(self, peer: Peer | None, target: str) -> EraSession:
-        """The connection to use; waits a bounded time for one that is being made."""
+        """The connection to use; waits a bounded time for one being opened."""
         if not self._up.is_set() or self._ended:
             if self.demand.is_on_demand:
                 await self._started()
@@ -485,7 +485,7 @@ class UpstreamServer:
         return await self._side.choose(self.main, peer, target)
 
     async def _up_or_failed(self) -> None:
-        """Wait for a connection, or for the end of the first attempt to make one."""
+        """Wait for a connection, or for the end of the first attempt to open one."""
         if self._settled.is_set():
             await self._up.wait()
         else:
@@ -510,9 +510,9 @@ class UpstreamServer:
             self._set_state("ready")
 
     def _lost(self, session: EraSession, lost: ConnectionLostError) -> None:
-        """A connection that failed a request is replaced, even if its read side seems alive.
+        """Replace a connection that failed a request, even if its read side seems alive.
 
-        Over HTTP a request has a stream of its own: a broken one says nothing about the others.
+        Over HTTP a request has its own stream: a broken one says nothing about the others.
         """
         self.last_error = lost.failed
         if self.spec.kind == "http" and lost.sent and not lost.expired:
@@ -534,7 +534,7 @@ class UpstreamServer:
             self._spawn(self._check(self.main))
 
     async def _check(self, session: EraSession) -> None:
-        """The circuit breaker: a server that does not even answer a ping is connected anew."""
+        """Reconnect a server that does not even answer a ping (circuit breaker)."""
         if not await self._health.ping(session) and session is self.main:
             self.last_error = f"It answered neither {self._health.failures} calls nor a ping."
             self._up.clear()
@@ -543,9 +543,9 @@ class UpstreamServer:
     # Subscriptions
 
     async def subscribe(self, uris: set[str]) -> None:
-        """Have updates of exactly these resources announced, now and after reconnecting.
+        """Receive updates of exactly these resources, now and after reconnecting.
 
-        Not where each caller has a connection of their own: the main one shows somebody else.
+        Does nothing if each caller has its own connection: the main one acts for somebody else.
         """
         if self._by_subject is not None:
             return
@@ -564,10 +564,10 @@ class UpstreamServer:
     # Listing
 
     async def listing(self) -> Listing:
-        """Everything the server offers, all pages, from every connection that is open.
+        """Everything the server offers, all pages, from every open connection.
 
         Raises:
-            UpstreamError: It could not be listed.
+            UpstreamError: The server could not be listed.
         """
         session = self.main
         if session is None:

@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 class SideSession:
-    """The handshake-era connection next to a modern one, made when a client needs it."""
+    """The handshake-era connection next to a modern one, opened when a client needs it."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class SideSession:
         self.session: EraSession | None = None
         """The connection; None until it is needed, and after it has ended."""
         self.only_tools: frozenset[str] = frozenset()
-        """Tools that the server shows in the handshake era alone."""
+        """Tools that the server offers only in the handshake era."""
         self._spec = spec
         self._connect = connect
         self._is_connected = is_connected
@@ -37,18 +37,18 @@ class SideSession:
         self._is_refused = False
 
     def allow(self) -> None:
-        """Try again, although the server refused the handshake era before."""
+        """Allow another attempt after the server refused the handshake era."""
         self._is_refused = False
 
     def detach(self) -> EraSession | None:
-        """The connection, for whoever closes it; it is not used any more."""
+        """Stop using the connection and return it; the caller has to close it."""
         session, self.session = self.session, None
         self.only_tools = frozenset()
         return session
 
     async def choose(self, main: EraSession, peer: Peer | None, target: str) -> EraSession:
-        """The connection for a request: the main one unless the client or the tool needs this."""
-        # A server that has once refused is not asked with every call.
+        """The connection for a request: the main one unless client or tool needs this one."""
+        # After a refusal, the server is not asked again on every call.
         if main.era == "handshake" or self._is_refused:
             return main
         if target in self.only_tools and self.session is not None:
@@ -58,11 +58,11 @@ class SideSession:
         return await self._opened() or main
 
     def _is_needed(self, peer: Peer) -> bool:
-        """Whether a handshake-era client needs a server of both eras in its own era.
+        """Whether a handshake-era client needs its own era on a server that speaks both.
 
-        Tools that ask in the middle of a call only work in the handshake era there. Over HTTP the
-        second connection costs nothing; over stdio it is a second process with a state of its own,
-        so it is made only for clients that can be asked something.
+        Tools that ask in the middle of a call work only in the handshake era there. Over HTTP
+        the second connection costs nothing; over stdio it is a second process with its own
+        state, so it is created only for clients that can be asked something.
         """
         if self._spec.era == "modern":
             return False
@@ -71,7 +71,7 @@ class SideSession:
         )
 
     async def _opened(self) -> EraSession | None:
-        # Calls come at the same time; a stdio server must not be started once for each.
+        # Calls may be concurrent; a stdio server must not be started once for each.
         async with self._lock:
             if self.session is not None or self._is_refused or not self._is_connected():
                 return self.session
@@ -89,7 +89,7 @@ class SideSession:
 
     async def _watch(self, session: EraSession) -> None:
         await session.wire.closed()
-        # `detach` may have taken it, and whoever did closes it.
+        # `detach` may have taken it; its caller closes it.
         if self.session is session:
             self.session = None
             await session.aclose()

@@ -8,17 +8,17 @@ from typing import Generic, Protocol, TypeVar
 __all__ = ["SubjectConnections"]
 
 IDLE_S = 900.0
-"""Seconds that a connection is kept after its last call."""
+"""Seconds a connection stays open after its last call."""
 
 MOST = 256
-"""Connections to one server at most; the one that was idle longest ends first."""
+"""Largest number of connections to one server; the longest idle one is closed first."""
 
 
 class SubjectConnection(Protocol):
     """A connection: an `UpstreamServer`."""
 
     async def run(self) -> None:
-        """Keep the connection until cancelled."""
+        """Keep the connection up until cancelled."""
         ...
 
 
@@ -33,7 +33,7 @@ class _PooledConnection(Generic[MemberT]):
 
 
 class SubjectConnections(Generic[MemberT]):
-    """The connections by subject, made on demand."""
+    """The connections by subject, opened on demand."""
 
     def __init__(self, make: Callable[[str], MemberT]) -> None:
         self._make = make
@@ -45,14 +45,14 @@ class SubjectConnections(Generic[MemberT]):
         return len(self._entries)
 
     def acquire(self, subject: str) -> MemberT:
-        """The connection of a subject."""
+        """Return the connection of a subject."""
         entry = self._entries.pop(subject, None)
         # A connection that has ended for good, such as one whose login was refused.
         if entry is None or entry.task.done():
             entry = _PooledConnection(self._make(subject))
         self._entries[subject] = entry  # the last in the order
         entry.used_at = monotonic()
-        # The one that has been idle longest: they stand in the order of their use.
+        # The longest idle one: they are in the order of their use.
         while len(self._entries) > MOST:
             self.drop(next(iter(self._entries)))
         if self._tidying is None:
@@ -61,7 +61,7 @@ class SubjectConnections(Generic[MemberT]):
         return entry.member
 
     def drop(self, subject: str) -> None:
-        """End a connection whose credential is no longer valid."""
+        """Close a subject's connection, whose credential may no longer be valid."""
         entry = self._entries.pop(subject, None)
         if entry is not None:
             entry.task.cancel()
@@ -78,7 +78,7 @@ class SubjectConnections(Generic[MemberT]):
             self._tidying = loop.call_later(IDLE_S, self._tidy)
 
     async def aclose(self) -> None:
-        """End all of them."""
+        """Close all connections."""
         if self._tidying is not None:
             self._tidying.cancel()
         for subject in list(self._entries):

@@ -1,1 +1,1 @@
-"""One call to a server: its deadline and questions, its errors, and the health that calls show."""
+"""One call to a server: its deadline and questions, its errors, and the server's health."""

@@ -15,26 +15,26 @@ ASKABLE = {
     "sampling/createMessage": "sampling",
     "roots/list": "roots",
 }
-"""What a server may ask a client, and the capability the client must have declared for it."""
+"""Requests that a server may send to a client, and the client capability that each requires."""
 
 ASKABLE_CAPABILITIES = frozenset(ASKABLE.values())
-"""The capabilities of a client that can be asked anything."""
+"""Capabilities of clients that can be asked something."""
 
 _LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
 
 class Deadline:
-    """The time a call may take: so long without progress, and so long in all.
+    """The time limits of a call: without progress, and in total.
 
-    Used as the body's `async with`; runs out as `TimeoutError`. Time in which a person is asked
-    does not count.
+    Use it with `async with`; it raises `TimeoutError`. The time in which a person is asked does
+    not count.
     """
 
     def __init__(self, *, idle_s: float, total_s: float) -> None:
         self.idle_s = idle_s
         self.total_s = max(total_s, idle_s)
         self.spent_s = 0.0
-        """Seconds that were spent before, on the start of the server."""
+        """Seconds already spent on starting the server."""
         self._timeout: asyncio.Timeout | None = None
         self._ends = 0.0
         self._paused = 0
@@ -53,27 +53,27 @@ class Deadline:
         return await timeout.__aexit__(*exc)
 
     def extend(self) -> None:
-        """The server reported progress."""
+        """Extend the deadline, since the server reported progress."""
         if self._timeout is not None and not self._paused and not self._timeout.expired():
             current = asyncio.get_running_loop().time()
             self._timeout.reschedule(min(current + self.idle_s, self._ends))
 
     def pause(self) -> None:
-        """Somebody is being asked."""
+        """Pause the deadline while somebody is being asked."""
         self._paused += 1
         if self._timeout is not None and not self._timeout.expired():
             self._timeout.reschedule(None)
 
     def resume(self) -> None:
-        """The answer is there."""
+        """Resume the deadline after the answer."""
         self._paused -= 1
         self.extend()
 
 
 class ClientCall:
-    """Where an upstream connection hands what arrives for a request: the `CallSink` of the wire.
+    """The `CallSink` that receives what a wire gets for a request.
 
-    `peer` is exchanged when a client comes back to a parked call with a new request.
+    `peer` is replaced when a client resumes a parked call with a new request.
     """
 
     def __init__(
@@ -81,19 +81,19 @@ class ClientCall:
     ) -> None:
         self.peer = peer
         self.headers = headers or {}
-        """Headers of the client that go on to the server."""
+        """Headers of the client that are forwarded to the server."""
         self.deadline = deadline
         self.answer: Callable[[str, Json], Awaitable[Json]] | None = None
-        """Set by the bridge when questions are not simply passed to the peer."""
+        """Set by the bridge if questions are not simply passed to the peer."""
         self.started = monotonic()
 
     @property
     def capabilities(self) -> Json:
-        """What the client can be asked."""
+        """The client's capabilities for being asked."""
         return self.peer.capabilities if self.peer is not None else {}
 
     def can_be_asked(self, method: str) -> bool:
-        """Whether the client declared what this question needs."""
+        """Whether the client declared the capability that this question requires."""
         return ASKABLE.get(method) in self.capabilities
 
     async def progress(self, params: Json) -> None:
@@ -108,7 +108,7 @@ class ClientCall:
             await self.peer.log(params)
 
     async def ask(self, method: str, params: Json) -> Json:
-        """Get an answer from the client, however its era wants to be asked."""
+        """Ask the client in the form that its era requires, and return the answer."""
         if not self.can_be_asked(method):
             raise CannotAskError(
                 f"The server asks the client ({method}), and this client cannot answer that.",
@@ -126,7 +126,7 @@ class ClientCall:
 
 
 def severity(level: object) -> int:
-    """Rank of a log level, 0 (`debug`) to 7 (`emergency`); an unknown one counts as `info`."""
+    """Severity of a log level, 0 (`debug`) to 7 (`emergency`); an unknown one counts as `info`."""
     return _LEVELS.index(level) if level in _LEVELS else _LEVELS.index("info")
 
 

@@ -21,10 +21,10 @@ __all__ = [
 
 
 def server_down_error(status: ServerStatus, *, has_ended: bool) -> ServerDownError:
-    """The error of a call to a server that cannot be reached.
+    """The error for a call to an unreachable server.
 
     Args:
-        status: Of the server.
+        status: The status of the server.
         has_ended: Whether the server was removed or restarted meanwhile.
     """
     name = status.name
@@ -55,10 +55,10 @@ def server_down_error(status: ServerStatus, *, has_ended: bool) -> ServerDownErr
 
 
 def check_content(result: Json) -> None:
-    """Refuse a result of a tool that no client could read.
+    """Refuse a tool result that no client could read.
 
     Raises:
-        InvalidAnswerError: Its content is something else than a list of objects.
+        InvalidAnswerError: Its content is not a list of objects.
     """
     content: object = result.get("content", [])
     is_list = isinstance(content, list)
@@ -70,7 +70,7 @@ def check_content(result: Json) -> None:
 
 
 def slow_start_error(server: str, limit_s: float) -> ServerDownError:
-    """The error of a call whose time ended while its server was starting."""
+    """The error for a call that timed out while its server was starting."""
     return ServerDownError(
         f"Server {server!r} did not start within the {limit_s:g} seconds of the call; nothing was"
         " sent.",
@@ -80,7 +80,7 @@ def slow_start_error(server: str, limit_s: float) -> ServerDownError:
 
 
 def timed_out_error(server: str, target: str, limit_s: float) -> TimedOutError:
-    """The error of a call that was not answered within its time."""
+    """The error for a call that was not answered in time."""
     return TimedOutError(
         f"{server}: {target} did not answer within {limit_s:g} seconds.",
         allowed="Whether the call took effect is unknown.",
@@ -89,7 +89,7 @@ def timed_out_error(server: str, target: str, limit_s: float) -> TimedOutError:
 
 
 def may_have_run_error(server: str, target: str, lost: ConnectionLostError) -> ConnectionLostError:
-    """The error of a call that is not repeated, because it may have run already."""
+    """The error for a call that is not retried because it may have run already."""
     return ConnectionLostError(
         f"The connection to server {server!r} ended while {target} was running: {lost.failed}",
         sent=True,

@@ -1,4 +1,4 @@
-"""How recent calls to a server went: failures for the circuit breaker, and latency."""
+"""The health of a server's recent calls: failures for the circuit breaker, and latency."""
 
 import asyncio
 from collections import deque
@@ -13,20 +13,21 @@ from toolgate.types import Era, Json
 __all__ = ["CallHealth"]
 
 _PING_S = 5.0
-"""Seconds that a ping may take; chosen."""
+"""Seconds that a ping may take (chosen)."""
 
 _DEGRADED_AFTER = 2
-"""Calls in a row that fail before the server counts as degraded; chosen: one may be an accident."""
+"""Consecutive failed calls before the server counts as degraded (chosen: one may be an
+accident)."""
 
 _PING_AFTER = 4
-"""Calls in a row that fail before a ping decides whether to reconnect; chosen."""
+"""Consecutive failed calls before a ping decides whether to reconnect (chosen)."""
 
 _LATENCIES = 50
-"""Calls over which the median latency is taken; chosen."""
+"""Number of calls for the median latency (chosen)."""
 
 
 class Session(Protocol):
-    """What a ping needs of a session."""
+    """The parts of a session that a ping uses."""
 
     @property
     def era(self) -> Era:
@@ -39,22 +40,22 @@ class Session(Protocol):
 
 
 class CallHealth:
-    """Counts failures in a row, and asks a server that fails often whether it is alive."""
+    """Counts consecutive failures, and pings a server that fails often."""
 
     def __init__(self) -> None:
         self.failures = 0
-        """Calls that failed since the last one that did not."""
+        """Failed calls since the last successful one."""
         self._latencies_ms: deque[float] = deque(maxlen=_LATENCIES)
         self._is_pinging = False
 
     @property
     def latency_ms(self) -> float | None:
-        """The median of the last calls; None: there was none."""
+        """The median latency of the last calls; None if there were none."""
         return round(median(self._latencies_ms), 2) if self._latencies_ms else None
 
     @property
     def is_degraded(self) -> bool:
-        """Whether calls fail one after the other."""
+        """Whether several calls in a row have failed."""
         return self.failures >= _DEGRADED_AFTER
 
     def claim_ping(self) -> bool:
@@ -68,16 +69,16 @@ class CallHealth:
         return True
 
     def reset(self) -> None:
-        """There is a new connection."""
+        """Start again for a new connection."""
         self.failures = 0
 
     def answered(self, began: float) -> None:
-        """A call that began then, on the monotonic clock, was answered."""
+        """Record an answered call; `began` is its start on the monotonic clock."""
         self._latencies_ms.append((monotonic() - began) * 1000)
         self.failures = 0
 
     def failed(self) -> None:
-        """A call failed."""
+        """Record a failed call."""
         self.failures += 1
 
     async def ping(self, session: Session) -> bool:

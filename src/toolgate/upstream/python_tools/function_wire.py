@@ -1,6 +1,6 @@
 """The transport to Python functions of this process.
 
-Needs no protocol library: it answers in plain dicts, in the task of its caller. It speaks the
+Needs no protocol library: it answers with plain dicts, in the caller's task. It speaks the
 handshake era, in which a tool can ask the client in the middle of a call.
 """
 
@@ -54,16 +54,16 @@ class FunctionWire:
 
     @property
     def pid(self) -> int | None:
-        """None: there is no child."""
+        """None, since there is no child."""
         return None
 
     @property
     def stderr_tail(self) -> tuple[str, ...]:
-        """Empty: there is no child."""
+        """Empty, since there is no child."""
         return ()
 
     async def open(self, events: WireEvents) -> None:  # noqa: ARG002 -- contract
-        """Nothing to open; a tool that cannot be described fails here and not in a listing."""
+        """Describe the tools, so that an invalid one fails here and not in a listing."""
         for tool in self._tools.values():
             _ = tool.definition
 
@@ -76,7 +76,7 @@ class FunctionWire:
         sink: CallSink | None = None,
         progress: bool = False,
     ) -> Json:
-        """Answer in the task of the caller."""
+        """Answer in the caller's task."""
         if self._ended.is_set():
             raise ConnectionLostError("The connection was closed.", sent=False)
         abort = asyncio.timeout(None)  # `aclose` lets it run out
@@ -92,18 +92,18 @@ class FunctionWire:
             self._running.discard(abort)
 
     async def notify(self, method: str, params: Json, *, headers: Mapping[str, str]) -> None:
-        """Nothing that a client could announce matters to functions."""
+        """Do nothing: notifications of clients do not matter to functions."""
 
     def begin_session(self, version: str) -> None:
-        """Nothing to do: functions send nothing unasked."""
+        """Do nothing: functions send no unsolicited messages."""
 
     async def closed(self) -> str:
-        """Wait until `aclose`; nothing else ends it."""
+        """Wait until `aclose`; nothing else ends the connection."""
         await self._ended.wait()
         return "The connection was closed."
 
     async def aclose(self) -> None:
-        """End what runs."""
+        """Stop running calls."""
         self._ended.set()
         started_at = asyncio.get_running_loop().time()
         for abort in self._running:
@@ -151,7 +151,7 @@ class FunctionWire:
 
 
 class _NumberedSink:
-    """Progress with the token that a server would send back, or none if it was not asked for."""
+    """Adds the progress token that a server would return; drops progress nobody requested."""
 
     def __init__(self, sink: CallSink, token: int | None) -> None:
         self._sink = sink

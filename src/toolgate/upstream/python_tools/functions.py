@@ -1,4 +1,4 @@
-"""Python functions as tools: `@tool`, and what `tools/list` and `tools/call` make of them."""
+"""Python functions as tools: `@tool`, and their form in `tools/list` and `tools/call`."""
 
 import inspect
 import logging
@@ -32,7 +32,7 @@ _MARK = "__toolgate_tool__"
 
 
 class FunctionTool:
-    """A function and what clients see of it."""
+    """A function, and what clients see of it."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class FunctionTool:
 
     @cached_property
     def definition(self) -> Json:
-        """As `tools/list` shows it.
+        """Return the definition for `tools/list`.
 
         Raises:
             BrokenPluginError: An annotation cannot be described as JSON.
@@ -75,7 +75,7 @@ class FunctionTool:
         return definition
 
     async def call(self, arguments: Json, context: ToolContext) -> Json:
-        """Run the function; the `tools/call` result, with `isError` when it went wrong."""
+        """Run the function; return the `tools/call` result, with `isError` if it failed."""
         try:
             arguments_model = self._model.model_validate(arguments)
         except ValidationError as error:
@@ -83,7 +83,7 @@ class FunctionTool:
         values = {
             alias: getattr(arguments_model, field)
             for field, alias in self._fields.items()
-            # What was not sent is left out: the default of the function holds, not a copy of it.
+            # Missing arguments are left out, so the function's default applies, not a copy of it.
             if field in arguments_model.model_fields_set
         }
         if self._context_name is not None:
@@ -110,7 +110,7 @@ class FunctionTool:
 
     @cached_property
     def _fields(self) -> dict[str, str]:
-        """Field of the model to parameter; fields are numbered, so any parameter name is good."""
+        """Parameters by field of the model; fields are numbered, so any parameter name works."""
         names = [name for name in self._parameters if name != self._context_name]
         return {f"p{number}": name for number, name in enumerate(names)}
 
@@ -118,7 +118,7 @@ class FunctionTool:
     def _parameters(self) -> Mapping[str, inspect.Parameter]:
         parameters = inspect.signature(self.function).parameters
         for parameter in parameters.values():
-            # Arguments of a call have names, so these could never be given.
+            # Arguments of a call have names, so these could never be passed.
             if parameter.kind in {parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY}:
                 raise self._broken(f"{parameter.name} cannot be passed by name")
         return {
@@ -141,7 +141,7 @@ class FunctionTool:
             )
             fields[field_name] = (self._hints.get(name, Any), info)
         try:
-            # A misspelled argument is an error that the model can mend, not silently ignored.
+            # A misspelled argument is an error that the model can fix; it is not silently ignored.
             return create_model(
                 self.name, __config__=ConfigDict(extra="forbid", title=self.name), **fields
             )
@@ -157,7 +157,7 @@ class FunctionTool:
             schema = TypeAdapter(hint).json_schema(mode="serialization")
         except PydanticUserError:
             return None
-        # The protocol allows objects only; a plain `dict` says nothing about its members.
+        # The protocol allows only objects; a plain `dict` says nothing about its members.
         return schema if schema.get("type") == "object" and hint is not dict else None
 
     def _as_result(self, value: object) -> Json:
@@ -165,7 +165,7 @@ class FunctionTool:
             return {"content": [], "isError": False}
         if isinstance(value, str):
             return {"content": [_text(value)], "isError": False}
-        # What JSON cannot hold becomes text: a result is better than an error at this point.
+        # What JSON cannot represent becomes text: a result is better than an error at this point.
         plain: object = to_jsonable_python(value, by_alias=True, fallback=str)
         if _is_result(plain):
             return {"isError": False, **cast("Json", plain)}
@@ -209,21 +209,21 @@ def tool(
     meta: Mapping[str, Any] | None = None,
     required: Sequence[str] = (),
 ) -> Any:
-    """Make a function a tool; the function itself stays as it is.
+    """Make a function a tool; the function itself stays unchanged.
 
-    Name, description and schema come from the function: its name, its docstring with a Google
-    section `Args:`, its annotations. A plain function runs in a thread.
+    Name, description and schema are derived from the function: its name, its docstring with a
+    Google-style section `Args:`, its annotations. A plain function runs in a thread.
 
     Args:
-        function: The function, when used without brackets.
+        function: The function, if used without brackets.
         name: Name of the tool instead of the function's.
         title: Name for people.
         description: Description instead of the docstring's.
         annotations: Tool annotations of the protocol, such as `{"readOnlyHint": True}`.
-        meta: Members of `_meta`, such as `{"toolgate/internal": True}`: the tool is part of others
-            and hidden from who has not the right `internal`.
-        required: Parameters that the schema demands although they have a default: the function
-            says itself, in its own words, that one is missing.
+        meta: Members of `_meta`, such as `{"toolgate/internal": True}`: the tool is used by
+            others and hidden from callers without the right `internal`.
+        required: Parameters that the schema requires although they have a default: the function
+            reports a missing one itself, in its own words.
     """
 
     def mark(target: FunctionT) -> FunctionT:
@@ -246,7 +246,7 @@ def tool(
 
 
 def tools_of(target: object) -> list[FunctionTool]:
-    """The tools of a function, of a list of functions, or of a module; empty if there are none."""
+    """The tools of a function, a list of functions, or a module; empty if there are none."""
     marked = getattr(target, _MARK, None)
     if isinstance(marked, FunctionTool):
         return [marked]
@@ -264,12 +264,12 @@ def tools_of(target: object) -> list[FunctionTool]:
 async def _run(function: Callable[..., Any], values: dict[str, Any]) -> object:
     if inspect.iscoroutinefunction(function):
         return await function(**values)
-    # Abandoned, since a thread cannot be ended: the call must not wait for it.
+    # Abandoned, since a thread cannot be stopped and the call must not wait for it.
     return await anyio.to_thread.run_sync(partial(function, **values), abandon_on_cancel=True)
 
 
 def _is_result(plain: object) -> bool:
-    """Whether a function gave a whole `tools/call` result: content blocks and all."""
+    """Whether a function returned a complete `tools/call` result with content blocks."""
     if not isinstance(plain, dict):
         return False
     content: object = cast("Json", plain).get("content")
@@ -299,7 +299,7 @@ def _input_schema(model: type[BaseModel], required: Sequence[str]) -> Json:
     schema = model.model_json_schema(by_alias=True)
     schema.pop("title", None)
     for described in schema.get("properties", {}).values():
-        # Titles repeat the names of the parameters, and cost tokens.
+        # Titles repeat the parameter names and cost tokens.
         described.pop("title", None)
     for name in required:
         schema.get("properties", {}).get(name, {}).pop("default", None)

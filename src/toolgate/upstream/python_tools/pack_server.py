@@ -1,8 +1,8 @@
 """An in-process server made of parts: functions, prompts, files and another server.
 
-That is what a pack is to clients. The parts are asked for when the connection is opened, so code of
-a pack runs, and its libraries are loaded, only then. The server speaks the handshake era, like
-functions.
+Clients see a pack as such a server. The parts are loaded when the connection is opened; only
+then does a pack's code run, and only then are its libraries loaded. Like functions, the server
+speaks the handshake era.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ __all__ = [
 _INVALID_PARAMS: Final = -32602
 # https://modelcontextprotocol.io/specification/2025-11-25/server/resources#error-handling
 _NOT_FOUND: Final = -32002
-# Bytes of a file that is served as a resource. Chosen: more would not fit into any model.
+# Bytes of a file that is served as a resource (chosen: more would not fit into any model).
 _MOST_BYTES: Final = 32 * 2**20
 _MARK: Final = "toolgate/call"
 _PLACE: Final = re.compile(r"\{\{\s*([a-z][a-z0-9_]*)\s*\}\}")
@@ -50,29 +50,29 @@ _LISTS: Final = {
 }
 
 _contexts: dict[str, ToolContext] = {}
-"""Contexts of calls that run in a server which answers in a task of its own, by their marks."""
+"""Contexts, by mark, of calls that a server answers in its own task."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LocalPrompt:
-    """A prompt that is a text with places for arguments: `{{name}}`."""
+    """A prompt made of a text with placeholders for arguments: `{{name}}`."""
 
     name: str
-    """What it is asked for by."""
+    """The name of the prompt."""
 
     text: str
-    """What it says."""
+    """The text with its placeholders."""
 
     description: str = ""
     """One sentence for people."""
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """Names of its arguments, in the order of the text."""
+        """Names of the arguments, in the order of the text."""
         return tuple(dict.fromkeys(_PLACE.findall(self.text)))
 
     def definition(self) -> Json:
-        """As `prompts/list` shows it."""
+        """The definition for `prompts/list`."""
         definition: Json = {"name": self.name}
         if self.description:
             definition["description"] = self.description
@@ -81,7 +81,7 @@ class LocalPrompt:
         return definition
 
     def render(self, arguments: Mapping[str, object]) -> Json:
-        """As `prompts/get` answers it.
+        """Return the result of `prompts/get`.
 
         Raises:
             RpcError: An argument is missing.
@@ -99,20 +99,20 @@ class LocalResource:
     """A resource that is a file."""
 
     uri: str
-    """What it is asked for by."""
+    """The URI of the resource."""
 
     path: Path
-    """Where it is; it is read when somebody asks."""
+    """The path of the file, which is read on each request."""
 
     mime_type: str
-    """What it is; a `text/` type, JSON and the like are answered as text."""
+    """The media type; a `text/` type, JSON and the like are returned as text."""
 
     def definition(self) -> Json:
-        """As `resources/list` shows it."""
+        """The definition for `resources/list`."""
         return {"uri": self.uri, "name": self.path.name, "mimeType": self.mime_type}
 
     def read(self) -> Json:
-        """As `resources/read` answers it.
+        """Return the result of `resources/read`.
 
         Raises:
             RpcError: The file cannot be read.
@@ -134,51 +134,52 @@ class LocalResource:
 
 @dataclass(frozen=True, kw_only=True)
 class LocalParts:
-    """What such a server is made of."""
+    """The parts of such a server."""
 
     name: str
-    """What it calls itself."""
+    """The name that the server reports."""
 
     tools: Sequence[FunctionTool] = ()
-    """Functions; their names go before those of `server`."""
+    """Functions; they take precedence over tools of `server` with the same name."""
 
     prompts: Sequence[LocalPrompt] = ()
-    """Texts."""
+    """Prompts."""
 
     resources: Sequence[LocalResource] = ()
     """Files."""
 
     services: ToolServices = field(default_factory=ToolServices)
-    """What its tools may use."""
+    """Services that the tools may use."""
 
     server: object = None
-    """A FastMCP server, or one of the `mcp` library, that offers more; None: there is none."""
+    """A server of FastMCP or of the `mcp` library that offers more; None if there is none."""
 
 
 class LocalServer:
-    """The target of such a server; its parts can be exchanged while it is connected."""
+    """The target of such a server; its parts can be replaced while it is connected."""
 
     def __init__(self, load: Callable[[], Awaitable[LocalParts]]) -> None:
-        """Make one.
+        """Create a server.
 
         Args:
-            load: Gives the parts, whenever a connection is opened or they are exchanged.
+            load: Returns the parts; called when a connection is opened or the parts are
+                replaced.
         """
         self.load = load
         self.wires: set[ReloadableWire] = set()
-        """Connections to it."""
+        """Open connections to the server."""
 
     async def reload(self) -> None:
-        """Let its connections have the parts as they are now; calls that run are not disturbed."""
+        """Give its connections the current parts, without disturbing running calls."""
         for wire in list(self.wires):
             await wire.reload()
 
 
 class LocalWire(FunctionWire):
-    """A wire to parts."""
+    """A wire to one state of the parts."""
 
     def __init__(self, parts: LocalParts, inner: Wire | None) -> None:
-        """Make one over the wire to `parts.server`, where there is one."""
+        """Create a wire over the wire to `parts.server`, if there is one."""
         super().__init__(parts.name, parts.tools, parts.services)
         self._parts = parts
         self._inner = inner
@@ -186,7 +187,7 @@ class LocalWire(FunctionWire):
         self._resources = {resource.uri: resource for resource in parts.resources}
 
     async def open(self, events: WireEvents) -> None:
-        """Start the other server, where there is one."""
+        """Start the other server, if there is one."""
         await super().open(events)
         if self._inner is not None:
             await self._inner.open(events)
@@ -229,12 +230,12 @@ class LocalWire(FunctionWire):
             return await ask(method, {**params, "_meta": meta})
 
     async def notify(self, method: str, params: Json, *, headers: Mapping[str, str]) -> None:
-        """Pass on to the other server."""
+        """Pass the notification on to the other server."""
         if self._inner is not None:
             await self._inner.notify(method, params, headers=headers)
 
     def begin_session(self, version: str) -> None:
-        """Pass on to the other server."""
+        """Pass the call on to the other server."""
         if self._inner is not None:
             self._inner.begin_session(version)
 
@@ -254,7 +255,7 @@ class LocalWire(FunctionWire):
                 end.cancel()
 
     async def aclose(self) -> None:
-        """End what runs, and the other server."""
+        """Stop running calls and the other server."""
         await super().aclose()
         if self._inner is not None:
             await self._inner.aclose()
@@ -276,7 +277,7 @@ class LocalWire(FunctionWire):
         match method:
             case "initialize":
                 greeting = await super()._answer(method, params, sink, progress=progress)
-                # All kinds, since what is there can be exchanged.
+                # All kinds, since the parts can be replaced.
                 kinds = {key: {"listChanged": True} for key in ("tools", "prompts", "resources")}
                 return {**greeting, "capabilities": {"logging": {}, **kinds}}
             case "prompts/list":
@@ -296,14 +297,14 @@ class LocalWire(FunctionWire):
 
 
 class ReloadableWire:
-    """A wire to parts that may be exchanged.
+    """A wire to parts that may be replaced.
 
-    The gateway is told that the lists are different. Until it asks for them, calls go to the parts
-    that it knows; a call that runs ends with those that it began with.
+    The gateway is notified that the lists have changed. Until it requests them, calls go to the
+    parts that it knows; a running call finishes with the parts it began with.
     """
 
     def __init__(self, target: LocalServer, wire_to: Callable[[object], Wire]) -> None:
-        """Make one; `wire_to` gives the wire to `LocalParts.server`."""
+        """Create a wire; `wire_to` returns the wire to `LocalParts.server`."""
         self._target = target
         self._wire_to = wire_to
         self._current: LocalWire | None = None
@@ -317,22 +318,22 @@ class ReloadableWire:
 
     @property
     def pid(self) -> int | None:
-        """None: there is no child."""
+        """None, since there is no child."""
         return None
 
     @property
     def stderr_tail(self) -> tuple[str, ...]:
-        """Empty: there is no child."""
+        """Empty, since there is no child."""
         return ()
 
     async def open(self, events: WireEvents) -> None:
-        """Put the parts together and start."""
+        """Assemble the parts and start."""
         self._events = events
         self._current = await self._build_wire()
         self._target.wires.add(self)
 
     async def reload(self) -> None:
-        """Have the parts as they are now from the next listing on."""
+        """Use the current parts from the next listing on."""
         async with self._renewing:
             try:
                 fresh = await self._build_wire()
@@ -358,7 +359,7 @@ class ReloadableWire:
         sink: CallSink | None = None,
         progress: bool = False,
     ) -> Json:
-        """Let the parts answer that are known, or with a listing the new ones from then on."""
+        """Let the known parts answer; a listing switches to the new ones first."""
         assert self._current is not None
         if method == "initialize":
             self._greeting = (params, headers)
@@ -379,16 +380,16 @@ class ReloadableWire:
                     await wire.aclose()
 
     async def notify(self, method: str, params: Json, *, headers: Mapping[str, str]) -> None:
-        """Pass on."""
+        """Pass the notification on."""
         for wire in {self._current, *self._calls}:
             if wire is not None:
                 await wire.notify(method, params, headers=headers)
 
     def begin_session(self, version: str) -> None:
-        """Nothing to do: messages come anyway."""
+        """Do nothing: messages arrive anyway."""
 
     async def closed(self) -> str:
-        """Wait until `aclose`, or until the present parts end."""
+        """Wait until `aclose`, or until the current parts end."""
         while not self._ended.is_set():
             assert self._current is not None
             self._swapped.clear()
@@ -404,7 +405,7 @@ class ReloadableWire:
         return self._reason
 
     async def aclose(self) -> None:
-        """End all parts."""
+        """Stop all parts."""
         self._target.wires.discard(self)
         self._end(self._reason)
         for wire in {self._current, self._next, *self._calls}:
@@ -428,7 +429,7 @@ class ReloadableWire:
 
 
 def context_in(meta: object) -> ToolContext:
-    """The context of the call that came with this `_meta`, or one without anybody."""
+    """The context of the call that came with this `_meta`, or one without caller and client."""
     mark = cast("Mapping[str, Any]", meta).get(_MARK) if isinstance(meta, Mapping) else None
     return _contexts.get(str(mark)) or context_of_call(None)
 
@@ -444,7 +445,7 @@ def _mark(context: ToolContext) -> Generator[str]:
 
 
 def _greeting(local: Json, other: Json) -> Json:
-    """Both answers to `initialize` as one."""
+    """Merge both answers to `initialize`."""
     capabilities = {
         **json_object(local.get("capabilities")),
         **json_object(other.get("capabilities")),

@@ -1,4 +1,4 @@
-"""What a tool of this process may use while it runs: its caller, its client, its pack."""
+"""What an in-process tool may use while it runs: its caller, its client, its pack."""
 
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -26,7 +26,7 @@ _actor: ContextVar[_CallScope | None] = ContextVar("toolgate_actor", default=Non
 
 @contextmanager
 def acting_for(caller: Caller, peer: Peer | None = None) -> Generator[None]:
-    """Let tools that are called inside see for whom they run."""
+    """Tell tools that are called within the block for whom they run."""
     token = _actor.set(_CallScope(caller=caller, peer=peer))
     try:
         yield
@@ -39,7 +39,7 @@ RunProgram: TypeAlias = Callable[[Caller, str, Json], Awaitable[Json]]
 
 @dataclass(frozen=True, kw_only=True)
 class ToolServices:
-    """What Toolgate hands to the tools of a pack."""
+    """Services that Toolgate offers to a pack's tools."""
 
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """The table `[packs.options.NAME]` of the pack."""
@@ -48,26 +48,25 @@ class ToolServices:
     """Databases by their names in `[connections]`, each a `Connection`."""
 
     schemas: object = None
-    """The history of their schemas, a `SchemaHistory`; None where nothing is
-    kept."""
+    """The history of their schemas, a `SchemaHistory`; None if nothing is stored."""
 
     chat: Callable[[], object] = lambda: None
-    """Gives the configured chat model, a `ChatModel`; None where there is none."""
+    """Returns the configured chat model, a `ChatModel`; None if there is none."""
 
     store: object = None
-    """The gateway's own store; None where nothing is kept."""
+    """The gateway's own store; None if nothing is stored."""
 
     may: Callable[[Caller, str], bool] = lambda _caller, _right: False
     """Whether a caller has a right: `manage`, `internal`, `approve`."""
 
     documents: object = None
-    """The verbs about documents, a `DocumentService`; None where there are none."""
+    """The document operations, a `DocumentService`; None if there are none."""
 
     run_program: RunProgram = field(default_factory=lambda: _no_programs)
-    """Runs a program for a caller, given its code and inputs; gives a `tools/call` result."""
+    """Runs a program for a caller, given its code and inputs; returns a `tools/call` result."""
 
     prompts: object = None
-    """The prompt service, a `toolgate.gateway.prompts.PromptService`; None where there is none."""
+    """The prompt service, a `toolgate.gateway.prompts.PromptService`; None if there is none."""
 
 
 async def _no_programs(caller: Caller, code: str, inputs: Json) -> Json:
@@ -78,8 +77,8 @@ async def _no_programs(caller: Caller, code: str, inputs: Json) -> Json:
 class ToolContext:
     """What a tool may use while it runs.
 
-    A parameter annotated with it gets it, wherever it stands and whatever its name, and is not part
-    of the tool's schema.
+    It is passed to any parameter annotated with this class, whatever its position and name; such
+    a parameter is not part of the tool's schema.
     """
 
     def __init__(
@@ -91,44 +90,44 @@ class ToolContext:
         services: ToolServices | None = None,
     ) -> None:
         self.caller = caller
-        """Who calls."""
+        """The caller."""
         self.peer = peer
-        """The way back to the client; None when nobody is there."""
+        """The connection to the client; None if there is no client."""
         self._sink = sink
         self._services = services or ToolServices()
 
     @property
     def project(self) -> str:
-        """The tenant that the call belongs to."""
+        """The project that the call belongs to."""
         return self.caller.project_id
 
     @property
     def thread(self) -> str:
-        """The conversation that the call belongs to; empty where that is not known."""
+        """The conversation that the call belongs to; empty if unknown."""
         return self.caller.conversation
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What the pack of the tool was told: the table `[packs.options.NAME]`."""
+        """The settings of the tool's pack: the table `[packs.options.NAME]`."""
         return self._services.settings
 
     @property
     def connections(self) -> Mapping[str, Any]:
         """Databases by their names in `[connections]`, each with its `dialect` and `description`.
 
-        `await connections["shop"].reading(work)` hands a connection of SQLAlchemy to `work`, in a
+        `await connections["shop"].reading(work)` passes a SQLAlchemy connection to `work`, in a
         thread and in a transaction that cannot write.
         """
         return self._services.connections
 
     @property
     def schemas(self) -> Any:
-        """The history of the schemas of `connections`; None where nothing is kept."""
+        """The history of the schemas of `connections`; None if nothing is stored."""
         return self._services.schemas
 
     @property
     def chat(self) -> Any:
-        """The chat model that is configured, a `ChatModel`; None where there is none.
+        """The configured chat model, a `ChatModel`; None if there is none.
 
         `reply = await complete(context.chat, ChatRequest(messages=(Message(role="user",
         content="..."),)))`, with the names of `toolgate.models.llm`, asks it for one answer.
@@ -137,21 +136,21 @@ class ToolContext:
 
     @property
     def store(self) -> Any:
-        """The gateway's own store; None where nothing is kept."""
+        """The gateway's own store; None if nothing is stored."""
         return self._services.store
 
     @property
     def documents(self) -> Any:
-        """The verbs about documents; None where there are none."""
+        """The document operations; None if there are none."""
         return self._services.documents
 
     @property
     def prompts(self) -> Any:
-        """The verbs about prompts; None where there are none."""
+        """The prompt operations; None if there are none."""
         return self._services.prompts
 
     async def run_program(self, code: str, inputs: Json) -> Json:
-        """Run a program over the tools of the gateway for the caller; a `tools/call` result.
+        """Run a program that may use the gateway's tools for the caller; a `tools/call` result.
 
         Raises:
             ProgramError: It cannot be run, failed, or waits for a person.
@@ -165,7 +164,7 @@ class ToolContext:
     async def report_progress(
         self, progress: float, total: float | None = None, message: str | None = None
     ) -> None:
-        """Tell the client how far the work is; also extends the deadline of the call."""
+        """Report progress to the client; this also extends the deadline of the call."""
         if self._sink is not None:
             params: Json = {"progress": progress, "total": total, "message": message}
             await self._sink.progress(
@@ -175,7 +174,7 @@ class ToolContext:
     async def log(self, level: str, data: object, *, logger: str | None = None) -> None:
         """Send the client a message: `debug info notice warning error critical alert emergency`."""
         if self._sink is not None:
-            # A log message must not fail a tool, whatever it holds.
+            # A log message must not make a tool fail, whatever it contains.
             params: Json = {"level": level, "data": to_jsonable_python(data, fallback=str)}
             await self._sink.log(params if logger is None else {**params, "logger": logger})
 
@@ -192,11 +191,11 @@ class ToolContext:
 
 
 def is_context(hint: object) -> bool:
-    """Whether a parameter annotated so gets the context: `ToolContext`, or `ToolContext | None`."""
+    """Whether a parameter's annotation is `ToolContext` or `ToolContext | None`."""
     return hint is ToolContext or ToolContext in get_args(hint)
 
 
 def context_of_call(sink: CallSink | None, services: ToolServices | None = None) -> ToolContext:
-    """What a tool may use in the call that is being made."""
+    """The context of the current call."""
     actor = _actor.get() or _CallScope(caller=Caller.local(), peer=None)
     return ToolContext(caller=actor.caller, peer=actor.peer, sink=sink, services=services)

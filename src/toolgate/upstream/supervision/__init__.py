@@ -1,1 +1,1 @@
-"""Keeping the connection of a server up: attempts, pauses, and when it may sleep."""
+"""Supervision of a server's connection: attempts, pauses, and when it may sleep."""

@@ -1,4 +1,4 @@
-"""How long a server is left alone before it is connected again."""
+"""Pauses before a server is reconnected."""
 
 import asyncio
 import random
@@ -8,13 +8,13 @@ import anyio
 
 __all__ = ["Backoff"]
 
-# Seconds before the first retry; doubled each time. Chosen.
+# Seconds before the first retry, doubled each time (chosen).
 _FIRST_S = 0.25
-# Seconds between retries at most. Chosen: a server that is up again is used within half a minute.
+# Most seconds between retries (chosen: a recovered server is used within half a minute).
 _MAX_S = 30.0
-# The same for a server that was there and died: callers wait for it. Chosen.
+# The same for a server that was up and died (chosen: callers wait for it).
 _RESTART_MAX_S = 2.0
-# Seconds after which the end of a connection is an accident and not a crash loop. Chosen.
+# Seconds after which the end of a connection is an accident and not a crash loop (chosen).
 _STABLE_S = 10.0
 
 
@@ -33,16 +33,16 @@ class Backoff:
         return None if self._retry_at is None else max(0.0, self._retry_at - monotonic())
 
     def end(self) -> None:
-        """Try now."""
+        """End the pause, to try now."""
         self._retry_now.set()
 
     async def after_failure(self) -> None:
-        """Pause after an attempt to connect that failed."""
+        """Pause after a failed attempt to connect."""
         self._failed += 1
         await self._pause(min(_MAX_S, _FIRST_S * 2 ** min(self._failed, 10)))
 
     async def after_loss(self, lasted_s: float) -> None:
-        """Pause after a connection that lasted so many seconds."""
+        """Pause after the loss of a connection that lasted `lasted_s` seconds."""
         self._failed = 0
         self._short = 0 if lasted_s > _STABLE_S else self._short + 1
         await self._pause(min(_FIRST_S * 2 ** min(self._short, 10), _RESTART_MAX_S))

@@ -1,4 +1,4 @@
-"""One connection of a server, from the attempt to make it to its end."""
+"""One connection of a server, from the attempt to open it to its end."""
 
 import asyncio
 import logging
@@ -16,7 +16,7 @@ __all__ = ["ConnectFailure", "connect", "wait_for_end"]
 
 log = logging.getLogger(__name__)
 
-# Seconds for a connection and its greeting. Chosen: `npx` and `uvx` may download the server first.
+# Seconds to connect and initialize (chosen: `npx` and `uvx` may download the server first).
 _CONNECT_S = 90.0
 
 
@@ -25,19 +25,19 @@ class ConnectFailure:
     """Why there is no connection."""
 
     reason: str
-    """One sentence or two."""
+    """The reason, in one or two sentences."""
 
     stderr: tuple[str, ...] = ()
-    """What the server wrote to its standard error."""
+    """The server's output on standard error."""
 
     login: LoginNeededError | None = None
-    """What has to be done, where nobody has logged in."""
+    """The login that is needed, if nobody has logged in."""
 
 
 async def connect(
     spec: ServerSpec, make_wire: Callable[[ServerSpec], Wire], observer: EraSessionObserver
 ) -> EraSession | ConnectFailure:
-    """A connection to a server, or why there is none."""
+    """Connect to a server; return the connection, or why there is none."""
     tried: list[Wire] = []
 
     def tried_wire() -> Wire:
@@ -50,9 +50,9 @@ async def connect(
     except TimeoutError:
         reason, login = f"It did not answer within {_CONNECT_S:g} seconds after its start.", None
     except ToolgateError as error:
-        # Remembered so that a call can offer the login instead of reporting an outage.
+        # Stored so that a call can offer the login instead of reporting an outage.
         login = error if isinstance(error, LoginNeededError) else None
-        # A greeting that was lost has done no harm: no word of what may have run.
+        # A lost handshake has done no harm, so do not say that something may have run.
         reason = error.failed if isinstance(error, ConnectionLostError) else str(error)
     except Exception as error:  # a server must not end its own supervision
         log.exception("connecting failed unexpectedly", extra={"server": spec.name})
@@ -68,13 +68,13 @@ async def wait_for_end(
     *,
     on_idle: Callable[[], None],
 ) -> str | None:
-    """Why a connection ends; empty if it was declared broken, None if nobody needs it.
+    """Wait for a connection's end: empty if it was declared broken, None if nobody needs it.
 
     Args:
-        closed: Gives the reason when the connection has ended.
+        closed: Returns the reason when the connection has ended.
         broken: Set when the connection is to be given up.
         demand: Tells when nobody needs it.
-        on_idle: Called in the moment in which nobody needs it, before a call can come.
+        on_idle: Called at the moment when nobody needs it, before another call can arrive.
     """
     end = asyncio.ensure_future(closed)
     given_up = asyncio.ensure_future(broken.wait())

@@ -11,25 +11,25 @@ from toolgate.types import ServerSpec, ServerState
 
 __all__ = ["Demand"]
 
-# Seconds for which a server that asked the client something stays. Chosen: as a parked call.
+# Seconds a server stays awake after it asked the client something (chosen: as a parked call).
 _ANSWER_S = 300.0
 
 
 class Demand:
-    """What keeps a server awake. One that is always connected never sleeps."""
+    """Decides when a server is awake. One that is always connected never sleeps."""
 
     def __init__(self, spec: ServerSpec, *, is_listed: bool) -> None:
-        """Start asleep if what the server offers is known, else awake.
+        """Start asleep if the server's listing is known, else awake.
 
         Args:
-            spec: How the server is configured.
+            spec: The configuration of the server.
             is_listed: Whether its stored listing belongs to this configuration.
         """
         self.is_on_demand = spec.start == "on-demand"
         self.failed = asyncio.Event()
-        """Set when the present attempt to start has failed."""
+        """Set when the current attempt to start has failed."""
         self.has_slept = False
-        """Whether the next connection follows a sleep, so that it is no restart."""
+        """Whether the next connection follows a sleep, and so does not count as a restart."""
         self._idle_s = spec.idle_s
         self._is_listed = is_listed
         self._is_subscribed = False
@@ -51,7 +51,7 @@ class Demand:
         return not self._wanted.is_set()
 
     def wake(self) -> None:
-        """Have the server started, if it is asleep."""
+        """Request a start of the server, if it is asleep."""
         if self.failed.is_set():
             self.failed = asyncio.Event()
         self._wanted.set()
@@ -61,35 +61,35 @@ class Demand:
         await self._wanted.wait()
 
     def started(self) -> None:
-        """A connection is up."""
+        """Note that a connection is up."""
         self.has_slept = False
         self._extend(self._idle_s)
 
     def ended(self, *, is_failure: bool) -> None:
-        """A connection ended or could not be made: sleep, if what the server offers is known."""
+        """Note that a connection ended or failed: sleep, if the server's listing is known."""
         if is_failure:
             self.failed.set()
         if self.is_on_demand and self._is_listed and (is_failure or not self._is_used):
             self.sleep()
 
     def sleep(self) -> None:
-        """Wait for the next need."""
+        """Sleep until the server is needed again."""
         self.has_slept = True
         self._wanted.clear()
 
     def listed(self) -> None:
-        """What the server offers is known: it may sleep."""
+        """Note that the server's listing is known, so that it may sleep."""
         self._is_listed = True
         self._changed.set()
 
     def subscribe(self, *, is_subscribed: bool) -> None:
-        """Stay awake while somebody waits for news of a resource."""
+        """Stay awake while somebody is subscribed to a resource."""
         self._is_subscribed = is_subscribed
         self._extend(self._idle_s)
         self._changed.set()
 
     def expect_answer(self) -> None:
-        """Stay awake for an answer to a question of the server."""
+        """Stay awake for the answer to a server's question."""
         self._extend(_ANSWER_S)
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""Who is notified when a server connects, changes or ends."""
+"""Observers that are notified when a server connects, changes or ends."""
 
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
@@ -13,28 +13,28 @@ class ServerObserver(Protocol[ServerT_contra]):
     """Is notified about a server."""
 
     def server_connected(self, server: ServerT_contra) -> None:
-        """A connection is up: what is listed may be different."""
+        """Note that a connection is up, so the listing may have changed."""
         ...
 
     async def wait_listed(self, server: ServerT_contra) -> None:
-        """Wait until the listing that follows a connection has been adopted, or has failed."""
+        """Wait until the listing after a connection has been adopted, or has failed."""
         ...
 
     def server_changed(self, server: ServerT_contra) -> None:
-        """A list was announced as different."""
+        """Note that the server announced a changed list."""
         ...
 
     def server_state(self, server: ServerT_contra) -> None:
-        """`state` is another one."""
+        """Note that `state` has changed."""
         ...
 
     def resource_updated(self, server: ServerT_contra, uri: str) -> None:
-        """A resource has new content."""
+        """Note that a resource has new content."""
         ...
 
 
 class SubjectObserver(Generic[ServerT]):
-    """Passes on what the connection of one subject reports, as if the whole server did."""
+    """Reports events of one subject's connection as if they came from the whole server."""
 
     def __init__(
         self, server: ServerT, observer: ServerObserver[ServerT], *, retry: Callable[[], None]
@@ -49,15 +49,15 @@ class SubjectObserver(Generic[ServerT]):
         self._retry()
 
     async def wait_listed(self, server: ServerT) -> None:
-        """Nothing: the server itself is listed."""
+        """Do nothing: the server itself is listed."""
 
     def server_changed(self, server: ServerT) -> None:
-        """A list is different."""
+        """Pass on that a list has changed."""
         del server
         self._observer.server_changed(self._server)
 
     def server_state(self, server: ServerT) -> None:
-        """Nothing: the state of the server is its own."""
+        """Do nothing: the server has its own state."""
 
     def resource_updated(self, server: ServerT, uri: str) -> None:
-        """Nothing: nobody subscribes by this connection."""
+        """Do nothing: nobody subscribes over this connection."""

@@ -1,7 +1,7 @@
 """A child process in its own process group, with pipes; its end is always noticed.
 
-Works with the callbacks of asyncio's subprocess transport instead of `asyncio.subprocess.Process`:
-its `wait` hangs in Python 3.11 while a grandchild holds a pipe open.
+Uses the callbacks of asyncio's subprocess transport instead of `asyncio.subprocess.Process`,
+whose `wait` hangs in Python 3.11 while a grandchild holds a pipe open.
 """
 
 import asyncio
@@ -26,24 +26,25 @@ __all__ = ["Child"]
 STDIN, STDOUT, STDERR = 0, 1, 2
 
 READ_BYTES = 2**18
-"""What is read at a time, so that a child that floods us delays nobody for long."""
+"""Bytes read at a time, so that a child that floods us delays nobody for long."""
 
 PIPE_BYTES = 2**20
-"""Size of the pipe for standard output where it can be chosen: fewer turns for large messages."""
+"""Size in bytes of the standard output pipe, if the system allows a choice: fewer reads for
+large messages."""
 
-# Lines of standard error that are remembered. Chosen.
+# Lines of standard error that are stored (chosen).
 TAIL_LINES = 50
-# Characters of each. Chosen.
+# Characters of each line (chosen).
 TAIL_LINE_LENGTH = 500
-# Seconds between looks whether a process group has ended: the system does not announce that.
+# Seconds between checks whether a process group has ended: the system does not announce that.
 POLL_S = 0.02
 
 _STYLE = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
-"""What colours and moves the cursor of a terminal."""
+"""Terminal escape sequences for colours and cursor movement."""
 
 
 class Child(asyncio.SubprocessProtocol):
-    """One running child. Made by `Child.start`."""
+    """A running child. Created by `Child.start`."""
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
@@ -106,26 +107,26 @@ class Child(asyncio.SubprocessProtocol):
 
     @property
     def stderr_tail(self) -> tuple[str, ...]:
-        """The last lines of its standard error."""
+        """The last lines of the child's standard error."""
         rest = self._tail_rest.strip()
         return (*self._tail, _cut(rest)) if rest else tuple(self._tail)
 
     @property
     def unwritten_bytes(self) -> int:
-        """What it has not read from us yet, beyond what the pipe holds."""
+        """Bytes written that neither the child has read nor the pipe holds."""
         return self._stdin().get_write_buffer_size()
 
     @property
     def is_writable(self) -> bool:
-        """Whether it has read most of what was written."""
+        """Whether the child has read most of what was written."""
         return self._may_write.is_set()
 
     async def wait_until_writable(self) -> None:
-        """Wait while it has much unread from us."""
+        """Wait while the child has much unread input."""
         await self._may_write.wait()
 
     def write(self, text: bytes) -> None:
-        """Put a message behind all earlier ones."""
+        """Queue a message after all earlier ones."""
         stdin = self._stdin()
         if len(text) < READ_BYTES:
             stdin.write(text + b"\n")
@@ -133,7 +134,7 @@ class Child(asyncio.SubprocessProtocol):
             stdin.writelines((text, b"\n"))
 
     def how_it_ended(self) -> str:
-        """One sentence about its end, or about its output when it still runs."""
+        """One sentence about the child's end, or about its output if it still runs."""
         status = self.status
         if status is None:
             return "The process closed its standard output."
@@ -144,9 +145,9 @@ class Child(asyncio.SubprocessProtocol):
         return f"The process was ended by the signal {-status}."
 
     async def end(self, *, patience_s: float) -> None:
-        """Close its input, then ask its group to end, then end it; each step waits `patience_s`."""
+        """Close the input, then terminate the group, then kill it; each step waits `patience_s`."""
         stdin = self._stdin()
-        # close() would wait for a child that no longer reads to take what is buffered.
+        # close() would wait until a child that no longer reads takes what is buffered.
         if stdin.get_write_buffer_size():
             stdin.abort()
         else:
@@ -185,7 +186,7 @@ class Child(asyncio.SubprocessProtocol):
         return True
 
     def _end_group(self, *, at_once: bool) -> None:
-        """The group, since `npx` and `uvx` start the real server as a grandchild."""
+        """Signal the group, since `npx` and `uvx` start the real server as a grandchild."""
         assert self._transport is not None
         with suppress(ProcessLookupError, PermissionError):
             if sys.platform == "win32":  # there is no request to end: both steps end it
@@ -207,7 +208,7 @@ class Child(asyncio.SubprocessProtocol):
         return cast("asyncio.WriteTransport", self._transport.get_pipe_transport(STDIN))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The process runs and its pipes are connected."""
+        """Note that the process runs and its pipes are connected."""
         self._transport = cast("asyncio.SubprocessTransport", transport)
         stdout = self._transport.get_pipe_transport(STDOUT)
         assert stdout is not None
@@ -215,7 +216,7 @@ class Child(asyncio.SubprocessProtocol):
         _widen(stdout)
 
     def pipe_data_received(self, fd: int, data: bytes | str) -> None:
-        """It has written something."""
+        """Receive output of the child."""
         assert isinstance(data, bytes)
         if fd == STDOUT:
             self.stdout.feed_data(data)
@@ -223,7 +224,7 @@ class Child(asyncio.SubprocessProtocol):
             self._note(data)
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002 -- contract
-        """It has closed a pipe, or its last holder has ended."""
+        """Note that the child closed a pipe, or that the pipe's last holder ended."""
         if fd == STDOUT:
             self.stdout.feed_eof()
         elif fd == STDIN:
@@ -231,15 +232,15 @@ class Child(asyncio.SubprocessProtocol):
             self._may_write.set()
 
     def process_exited(self) -> None:
-        """It has ended; others may still hold its pipes."""
+        """Note that the child has ended; other processes may still hold its pipes."""
         self.exited.set()
 
     def pause_writing(self) -> None:
-        """It reads more slowly than we write."""
+        """Note that the child reads more slowly than we write."""
         self._may_write.clear()
 
     def resume_writing(self) -> None:
-        """It has caught up."""
+        """Note that the child has caught up."""
         self._may_write.set()
 
     def _note(self, data: bytes) -> None:
@@ -247,7 +248,7 @@ class Child(asyncio.SubprocessProtocol):
         if lines:
             lines[0] = self._tail_rest + lines[0]
             self._tail.extend(_cut(line) for line in lines[-TAIL_LINES:] if line.strip())
-            # Four bytes per character at most in UTF-8; bounds a line that never ends.
+            # UTF-8 has at most four bytes per character; this bounds a line that never ends.
             self._tail_rest = rest[: 4 * TAIL_LINE_LENGTH]
         else:
             self._tail_rest = (self._tail_rest + rest)[: 4 * TAIL_LINE_LENGTH]

@@ -1,9 +1,9 @@
-"""What the transports share that carry messages both ways over one connection.
+"""Common code of transports that carry messages both ways over one connection.
 
-A subclass moves bytes; this class knows which answer belongs to which request. The subclass reads
-in one task and awaits `_take` for each message, so a notification is handled before whatever was
-sent after it: nothing of a call comes after its result. For the same reason a handler of
-notifications must not wait for an answer of its own wire.
+A subclass moves bytes; this class matches answers to requests. The subclass reads in one task
+and awaits `_take` for each message, so a notification is handled before whatever was sent after
+it: nothing about a call arrives after its result. For the same reason a notification handler
+must not wait for an answer from its own wire.
 """
 
 import asyncio
@@ -38,16 +38,17 @@ __all__ = ["DuplexWire", "PendingRequest"]
 log = logging.getLogger(__name__)
 
 MOST_WAITING_NEWS = 1000
-"""Progress reports of one call that may wait for a slow receiver; older ones are dropped then."""
+"""Progress reports of one call that may wait for a slow receiver; beyond that, old ones are
+dropped."""
 
 _UNREADABLE = frozenset({-32700, -32600})
-"""Codes of errors about a message that could not be read (JSON-RPC 2.0, section 5.1)."""
+"""Error codes for a message that could not be read (JSON-RPC 2.0, section 5.1)."""
 
 _GRACE_S = 2.0
-"""Seconds that a request waits for its answer after an error that may be about it; chosen."""
+"""Seconds that a request waits for its answer after an error that may be about it (chosen)."""
 
 MOST_QUESTIONS = 100
-"""Questions of a server that are worked on at a time; more are refused."""
+"""Questions of a server that are processed at a time; more are refused."""
 
 
 class PendingRequest:
@@ -56,7 +57,7 @@ class PendingRequest:
     def __init__(self, method: str, sink: CallSink | None) -> None:
         self.method = method
         self.sent = False
-        """Whether the server may have it."""
+        """Whether the server may have received it."""
         self._sink = sink
         self._news: deque[Json] = deque(maxlen=MOST_WAITING_NEWS)
         self._answer: Json | None = None
@@ -69,31 +70,31 @@ class PendingRequest:
         return self._answer is not None or self._error is not None
 
     def report(self, progress: Json) -> None:
-        """Progress has arrived."""
+        """Queue progress that has arrived."""
         if self._sink is not None and not self.is_over:
             self._news.append(progress)
             self._stir()
 
     def succeed(self, answer: Json) -> None:
-        """The answer has arrived: an object with `result` or `error`."""
+        """Set the answer: an object with `result` or `error`."""
         if not self.is_over:
             self._answer = answer
             self._stir()
 
     def fail(self, error: ToolgateError) -> None:
-        """No answer can arrive any more."""
+        """Set an error, since no answer can arrive any more."""
         if not self.is_over:
             self._error = error
             self._stir()
 
     async def outcome(self) -> Json:
-        """Hand over what arrives, then give the result.
+        """Pass on what arrives, then return the result.
 
         Raises:
             ToolgateError: The call failed.
         """
         while True:
-            # Progress first: a client would drop what comes after the answer.
+            # Progress first: a client would drop anything after the answer.
             while self._news:
                 assert self._sink is not None
                 await self._sink.progress(self._news.popleft())
@@ -125,7 +126,7 @@ class DuplexWire(ABC):
 
     @property
     def pid(self) -> int | None:
-        """Process id of a child; None where there is none."""
+        """Process id of a child; None if there is no child."""
         return None
 
     @property
@@ -135,7 +136,7 @@ class DuplexWire(ABC):
 
     @property
     def stray_messages(self) -> int:
-        """Lines that are no message and answers that nobody waits for, since the start."""
+        """Lines that are not messages, and unexpected answers, since the start."""
         return self._stray
 
     async def request(
@@ -147,7 +148,7 @@ class DuplexWire(ABC):
         sink: CallSink | None = None,
         progress: bool = False,
     ) -> Json:
-        """Send a request and wait for its result, as `Wire.request` says."""
+        """Send a request and wait for its result; see `Wire.request`."""
         if self._end_reason is not None:
             raise self._lost(sent=False)
         call_id = next(self._ids)
@@ -164,7 +165,7 @@ class DuplexWire(ABC):
                 self._send_soon(cancellation(call_id), headers)
 
     async def notify(self, method: str, params: Json, *, headers: Mapping[str, str]) -> None:
-        """Send a notification; one that cannot be sent is dropped."""
+        """Send a notification; it is dropped if it cannot be sent."""
         if self._end_reason is None:
             try:
                 await self._send(notification_bytes(method, params), headers)
@@ -172,10 +173,10 @@ class DuplexWire(ABC):
                 log.debug("notification not sent", extra={"method": method, "reason": str(error)})
 
     def begin_session(self, version: str) -> None:  # noqa: B027 -- nothing to do is right
-        """Nothing to do: messages come on the one connection anyway."""
+        """Do nothing: messages arrive on the one connection anyway."""
 
     async def closed(self) -> str:
-        """Wait until the connection has ended; gives the reason as one sentence."""
+        """Wait until the connection has ended; return the reason as one sentence."""
         await self._ended.wait()
         assert self._end_reason is not None
         return self._end_reason
@@ -184,7 +185,7 @@ class DuplexWire(ABC):
     async def _send_call(
         self, text: bytes, call: PendingRequest, headers: Mapping[str, str]
     ) -> None:
-        """Send a request and set `call.sent` once the server may have any of it.
+        """Send a request, and set `call.sent` once the server may have received any of it.
 
         Raises:
             ToolgateError: It cannot be sent.
@@ -192,7 +193,7 @@ class DuplexWire(ABC):
 
     @abstractmethod
     async def _send(self, text: bytes, headers: Mapping[str, str]) -> None:
-        """Send another message, waiting for a bounded time at most.
+        """Send another message, waiting a bounded time at most.
 
         Raises:
             ToolgateError: It cannot be sent.
@@ -200,7 +201,7 @@ class DuplexWire(ABC):
 
     @abstractmethod
     def _send_soon(self, text: bytes, headers: Mapping[str, str]) -> None:
-        """Send a small message without waiting; dropped when that is not possible."""
+        """Send a small message without waiting; it is dropped if that is not possible."""
 
     def _lost(self, *, sent: bool) -> ConnectionLostError:
         reason = self._end_reason or "The connection ended."
@@ -213,20 +214,20 @@ class DuplexWire(ABC):
         )
 
     def _end(self, reason: str, *, expired: bool = False) -> None:
-        """The connection has ended: everybody who waits learns it now."""
+        """End the connection: everything that waits for it fails now."""
         if self._end_reason is not None:
             return
         self._end_reason = reason
         self._expired = expired
         for call in self._calls.values():
             call.fail(self._lost(sent=call.sent))
-        # Their answers could not be delivered any more.
+        # Their answers could no longer be delivered.
         for task in self._questions.values():
             task.cancel()
         self._ended.set()
 
     async def _take(self, message: object) -> None:
-        """Handle one message that has arrived, or what is left of it."""
+        """Handle one message that has arrived, or what could be recovered of it."""
         if isinstance(message, dict):
             await self._take_object(cast("Json", message))
         elif isinstance(message, list):  # a batch, which the revision 2025-03-26 allowed
@@ -238,7 +239,7 @@ class DuplexWire(ABC):
             self._stray += 1
 
     def _take_overlong(self, message: OverlongMessage) -> None:
-        """Fail the request that an overlong message answers, as soon as that can be seen."""
+        """Fail the request that an overlong message answers, as soon as it is known."""
         call_id = sniff_call_id(message.head, message.tail or b"")
         error = InvalidAnswerError(
             f"The server sent a message of more than {self._max_message_bytes:,} bytes.",
@@ -285,9 +286,9 @@ class DuplexWire(ABC):
         self._stray += 1
         waiting = [call for call in self._calls.values() if call.sent]
         is_about_reading = json_object(message.get("error")).get("code") in _UNREADABLE
-        # With several requests under way nobody can tell which one it answers.
+        # With several pending requests nobody can tell which one it answers.
         if len(waiting) == 1 and is_about_reading:
-            # Some servers answer notifications with errors too: the real answer may yet come.
+            # Some servers also answer notifications with errors: the real answer may still arrive.
             asyncio.get_running_loop().call_later(_GRACE_S, waiting[0].succeed, message)
 
     async def _take_notification(self, method: str, params: Json) -> None:
@@ -313,7 +314,7 @@ class DuplexWire(ABC):
         if question_id in self._questions:
             self._stray += 1
             return
-        # A server that asks without end would fill the memory with tasks.
+        # A server that asks endlessly would fill the memory with tasks.
         if len(self._questions) >= MOST_QUESTIONS:
             error = {"code": -32600, "message": "Too many requests at a time."}
             self._send_soon(write_json({"jsonrpc": "2.0", "id": question_id, "error": error}), {})
@@ -331,7 +332,7 @@ class DuplexWire(ABC):
             log.debug("answer not sent", extra={"reason": str(error)})
 
     async def _finish_questions(self) -> None:
-        """End the tasks that answer the server, and wait for them."""
+        """Stop the tasks that answer the server, and wait for them."""
         tasks = list(self._questions.values())
         for task in tasks:
             task.cancel()

@@ -1,4 +1,4 @@
-"""What the HTTP transports share: an address, its requests, and their failures."""
+"""Common code of the HTTP transports: an address, its requests, and their failures."""
 
 import asyncio
 import base64
@@ -43,11 +43,11 @@ JSON_AND_EVENTS: Final = {
     "content-type": "application/json",
 }
 
-# Redirects that are followed. Chosen: browsers follow 20, servers of tools need one or two.
+# Redirects that are followed (chosen: browsers follow 20, tool servers need one or two).
 MOST_HOPS = 5
-# Bytes of a body that are sent at a time, so that a large one does not hold up the loop. Chosen.
+# Bytes of a body that are sent at a time, so that a large one does not block the loop (chosen).
 SEND_PIECE_BYTES = 2**18
-# Seconds for the rest of a body, so that its connection can be used again. Chosen.
+# Seconds for the rest of a body, so that its connection can be reused (chosen).
 DRAIN_S = 1.0
 
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
@@ -58,10 +58,10 @@ _KEEPS_METHOD = frozenset({307, 308})
 
 
 def check_address(url: str, headers: Mapping[str, str]) -> None:
-    """Check the address and the headers of a server as they are configured.
+    """Check the configured address and headers of a server.
 
     Raises:
-        OptionError: The address is no http or https URL, or a header cannot be sent.
+        OptionError: The address is not an http or https URL, or a header cannot be sent.
     """
     try:
         parsed = URL(url)
@@ -78,7 +78,7 @@ def check_address(url: str, headers: Mapping[str, str]) -> None:
                 f"headers contains a name that cannot be sent: {name!r}.",
                 allowed="Allowed: letters, digits and hyphens, not the length of the body.",
             )
-        # Line ends would allow header injection (RFC 9110 section 5.5).
+        # Line breaks would allow header injection (RFC 9110 section 5.5).
         if any(sign in value for sign in "\r\n\0"):
             raise OptionError(
                 f"The header {name!r} contains a line break or a NUL byte.",
@@ -87,20 +87,20 @@ def check_address(url: str, headers: Mapping[str, str]) -> None:
 
 
 def no_proxy(url: str) -> str:
-    """The proxy of whoever has none."""
+    """Return no proxy, for any address."""
     del url
     return ""
 
 
 def proxy_of(url: str, server_proxy: str, proxy_for: Callable[[str], str]) -> str:
-    """The proxy to an address: that of the server, else that of the gateway; empty: none."""
+    """The proxy to an address: that of the server, else that of the gateway; empty for none."""
     if server_proxy:
         return "" if server_proxy == "none" else server_proxy
     return proxy_for(url)
 
 
 class Endpoint:
-    """An address, the headers that every request to it has, and the shared client."""
+    """An address, the headers of every request to it, and the shared client."""
 
     def __init__(
         self,
@@ -112,15 +112,15 @@ class Endpoint:
         context: ssl.SSLContext | None = None,
         proxy: str = "",
     ) -> None:
-        """Make one.
+        """Create an endpoint.
 
         Args:
             http: The shared client.
             url: The address.
-            headers: What every request has.
-            credential: What else is shown, which may change.
-            context: Certificates; None: those of the system.
-            proxy: By which proxy; empty: without.
+            headers: Headers of every request.
+            credential: Further credentials, which may change.
+            context: Certificates; None for those of the system.
+            proxy: The proxy; empty for none.
         """
         self._http = http
         self._url = URL(url)
@@ -131,15 +131,15 @@ class Endpoint:
 
     @property
     def url(self) -> URL:
-        """Where requests go; changes when the server redirects within its origin."""
+        """The current address; it changes when the server redirects within its origin."""
         return self._url
 
     def __str__(self) -> str:
-        """The address without what may be secret: user, query."""
+        """The address without parts that may be secret: user, query."""
         return str(self._url.origin().join(URL.build(path=self._url.path)))
 
     def is_same_origin(self, other: URL) -> bool:
-        """Whether an address is on the same origin, or on its https twin."""
+        """Whether an address has the same origin, or the https version of it."""
         if other.host != self._url.host:
             return False
         if (other.scheme, other.port) == (self._url.scheme, self._url.port):
@@ -151,12 +151,12 @@ class Endpoint:
     async def send(
         self, method: str, headers: Mapping[str, str], body: bytes | None = None
     ) -> aiohttp.ClientResponse:
-        """Send a request and wait for the head of the response, redirects followed.
+        """Send a request, follow redirects, and wait for the response headers.
 
         Raises:
-            ConnectionLostError: No connection, or it ended before the head of the response.
+            ConnectionLostError: No connection, or it ended before the response headers.
             UnreachableError: The server redirects to another origin, or in circles.
-            LoginNeededError: The server wants a login, and only a person can give it one.
+            LoginNeededError: The server requires a login, which only a person can perform.
         """
         safe_headers = {name: _safe(value) for name, value in headers.items()}
         if self._credential is None:
@@ -166,7 +166,7 @@ class Endpoint:
         if response.status in {401, 403}:
             challenge = ", ".join(response.headers.getall("www-authenticate", []))
             try:
-                # Once only: a server that refuses every token must not cause a loop.
+                # Only once: a server that refuses every token must not cause a loop.
                 again = await self._credential.refused(
                     sent=credential, status=response.status, challenge=challenge
                 )
@@ -184,7 +184,7 @@ class Endpoint:
     async def _send_on(
         self, method: str, sent: dict[str, str], body: bytes | None
     ) -> aiohttp.ClientResponse:
-        """Send and follow redirects; nothing is shown to another origin."""
+        """Send and follow redirects; nothing is sent to another origin."""
         for _ in range(MOST_HOPS):
             response = await self._send_once(method, sent, body)
             # 301 to 303 turn a POST into a GET (RFC 9110 section 15.4) and would lose the message.
@@ -241,12 +241,12 @@ class Endpoint:
 
 
 def media_type(response: aiohttp.ClientResponse) -> str:
-    """The content type without its parameters, lower case."""
+    """The content type in lower case, without its parameters."""
     return response.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 async def pieces(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-    """The body as it arrives; ends quietly when the connection breaks."""
+    """Yield the body as it arrives; end silently when the connection breaks."""
     while True:
         try:
             piece = await response.content.readany()
@@ -258,7 +258,7 @@ async def pieces(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
 
 
 async def read_body(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
-    """The whole body.
+    """Read the whole body.
 
     Raises:
         InvalidAnswerError: It is larger than allowed.
@@ -287,7 +287,7 @@ async def read_body(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
 
 
 async def finish_response(response: aiohttp.ClientResponse) -> None:
-    """Give the connection back for further requests if the body ends soon, else close it."""
+    """Release the connection for further requests if the body ends soon, else close it."""
     with anyio.move_on_after(DRAIN_S):
         try:
             while await response.content.readany():
@@ -301,7 +301,7 @@ async def finish_response(response: aiohttp.ClientResponse) -> None:
 
 
 def refusal(endpoint: Endpoint, response: aiohttp.ClientResponse, body: bytes) -> ToolgateError:
-    """What a response with an error status means for the caller."""
+    """The error for a response with an error status."""
     status = response.status
     message = json_object(read_message(body)) if body else {}
     if "error" in message and status not in {401, 403}:
@@ -318,7 +318,7 @@ def refusal(endpoint: Endpoint, response: aiohttp.ClientResponse, body: bytes) -
         return UnreachableError(
             failed, hint="Set what it wants, such as Authorization, under headers of this server."
         )
-    # A gateway answers these when the server behind it may already have the request.
+    # An HTTP gateway returns these when the server behind it may already have the request.
     if status in {502, 504}:
         return ConnectionLostError(
             failed, sent=True, hint="The call may have run; check before repeating it."
@@ -336,7 +336,7 @@ def _phrase(status: int) -> str:
 
 
 def _safe(value: str) -> str:
-    """A value as the protocol encodes those that HTTP would not carry."""
+    """Encode a value as the protocol requires if HTTP cannot carry it."""
     if _UNSAFE_VALUE.search(value):
         return f"=?base64?{base64.b64encode(value.encode(errors='replace')).decode()}?="
     return value

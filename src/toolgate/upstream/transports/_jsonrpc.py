@@ -1,4 +1,4 @@
-"""JSON-RPC messages for the transports: written, read, and recognized when damaged."""
+"""Writes and reads JSON-RPC messages for the transports, and recognizes damaged ones."""
 
 import logging
 import re
@@ -32,14 +32,14 @@ __all__ = [
 log = logging.getLogger(__name__)
 
 AskHandler: TypeAlias = Callable[[str, Json], Awaitable[Json]]
-"""Answers a request of the server, given its method and params."""
+"""Answers a server's request, given its method and params."""
 
 NEVER_CANCELLED: Final = frozenset({"initialize", "server/discover"})
-"""Requests that are given up in silence: the first by the specification, the second because a
-server of the handshake era may not take a notification before its handshake."""
+"""Requests that are abandoned without a notification: the first by the specification, the second
+because a handshake-era server may not accept a notification before its handshake."""
 
 BIG_BYTES = 2**18
-"""Bytes from which a message is parsed in a thread; chosen: some ms of parsing."""
+"""Bytes from which a message is parsed in a thread (chosen: some ms of parsing)."""
 
 # https://www.jsonrpc.org/specification#error_object
 METHOD_NOT_FOUND = -32601
@@ -55,20 +55,20 @@ _LOOKS_LIKE_RPC = re.compile(rb'"jsonrpc"\s*:\s*"2\.0"')
 
 @dataclass(frozen=True, kw_only=True)
 class DamagedMessage:
-    """A message that cannot be used, with what could be saved of it."""
+    """An unusable message, with what could be recovered of it."""
 
     reason: str
-    """The end of a sentence that starts with the message: `is not UTF-8`."""
+    """The end of a sentence whose subject is the message: `is not UTF-8`."""
 
     call_id: int | None = None
-    """The request that it answers; None when that cannot be seen."""
+    """The id of the request that it answers; None if unknown."""
 
     is_rpc: bool = False
-    """Whether it seems to be a message at all, and not a line that was printed by mistake."""
+    """Whether it seems to be a message at all, and not a line printed by mistake."""
 
 
 def request_bytes(call_id: int, method: str, params: Json) -> bytes:
-    """A request.
+    """Write a request.
 
     Raises:
         ArgumentError: The params cannot be written as JSON.
@@ -77,7 +77,7 @@ def request_bytes(call_id: int, method: str, params: Json) -> bytes:
 
 
 def notification_bytes(method: str, params: Json) -> bytes:
-    """A notification; without params when they are empty.
+    """Write a notification, without params if they are empty.
 
     Raises:
         ArgumentError: The params cannot be written as JSON.
@@ -87,19 +87,19 @@ def notification_bytes(method: str, params: Json) -> bytes:
 
 
 def cancellation(call_id: int) -> bytes:
-    """The notification that nobody waits for the answer to this request any more."""
+    """Write the notification that cancels a request."""
     params = {"requestId": call_id, "reason": "the caller gave up"}
     return notification_bytes("notifications/cancelled", params)
 
 
 def with_token(params: Json, token: int) -> Json:
-    """The params with a progress token, the given ones unchanged."""
+    """Return a copy of the params with a progress token."""
     meta = json_object(params.get("_meta"))
     return {**params, "_meta": {**meta, "progressToken": token}}
 
 
 def read_message(text: bytes) -> object:
-    """The message, any JSON value, or `DamagedMessage`; never raises."""
+    """Parse a message: any JSON value, or `DamagedMessage`; never raises."""
     try:
         return read_json(text)
     except InvalidJsonError as fault:
@@ -112,32 +112,32 @@ def read_message(text: bytes) -> object:
 
 
 async def read_big_message(text: bytes) -> object:
-    """As `read_message`; a large one in a thread, between whose steps the loop runs."""
+    """Parse like `read_message`, but a large message in a thread, so that the loop can run."""
     if len(text) < BIG_BYTES:
         return read_message(text)
     return await to_thread.run_sync(read_message, text)
 
 
 def sniff_call_id(head: bytes, tail: bytes) -> int | None:
-    """The id of a message from its first and last bytes, where servers write it; None if unseen.
+    """Find a message's id in its first and last bytes, where servers write it; None if not found.
 
-    Only an id beside the outer braces counts, never one from inside a result.
+    Only an id next to the outer braces counts, never one from inside a result.
     """
     match = _ID_FIRST.match(head) or _ID_LAST.search(tail[-512:])
     return int(match[1]) if match else None
 
 
 def may_be_answer(head: bytes) -> bool:
-    """Whether a message that starts so may answer a request, as far as can be seen."""
+    """Whether a message with this beginning may answer a request."""
     start = head[:200].lstrip()
     return start[:1] in {b"{", b"["} and b'"method"' not in start
 
 
 def result_of(answer: Json) -> Json:
-    """The result of an answer as it was sent.
+    """Return the result of an answer as it was sent.
 
     Raises:
-        RpcError: It is an error.
+        RpcError: The answer is an error.
         InvalidAnswerError: It is neither a result object nor an error.
     """
     result: object = answer.get("result")
@@ -165,7 +165,7 @@ def result_of(answer: Json) -> Json:
 
 
 async def answer_question(handler: AskHandler, question: Json) -> bytes:
-    """The message that answers a request of the server; `ping` is answered here."""
+    """Write the answer to a server's request; `ping` is answered here."""
     reply: Json = {"jsonrpc": "2.0", "id": question["id"]}
     method = question["method"]
     params = json_object(question.get("params"))

@@ -1,8 +1,8 @@
 """Ends our child processes when the gateway dies, however it dies.
 
-A process that is killed with SIGKILL can clean nothing up. So one small process waits beside the
-gateway at the end of a pipe, knows the process groups of its children, and ends those that are
-left when the pipe closes.
+A process killed with SIGKILL cannot clean up. So a small process next to the gateway waits at
+the end of a pipe, knows the process groups of the gateway's children, and ends the remaining
+ones when the pipe closes.
 """
 
 import logging
@@ -42,9 +42,9 @@ send(signal.SIGKILL)
 
 
 class OrphanGuard:
-    """Knows which process groups to end when this process is gone.
+    """Stores which process groups to end when this process is gone.
 
-    Started with the first group; does nothing on Windows, where there are no process groups.
+    Starts with the first group; does nothing on Windows, which has no process groups.
     """
 
     def __init__(self) -> None:
@@ -57,18 +57,18 @@ class OrphanGuard:
         return None if self._process is None else self._process.pid
 
     def watch(self, group: int) -> None:
-        """End this process group should the gateway die."""
+        """End this process group if the gateway dies."""
         self._groups.add(group)
         self._tell(f"+{group}\n")
 
     def release(self, group: int) -> None:
-        """This process group has ended."""
+        """Forget a process group that has ended."""
         if group in self._groups:
             self._groups.discard(group)
             self._tell(f"-{group}\n")
 
     async def aclose(self) -> None:
-        """End the guard, and with it whatever groups were never released."""
+        """Stop the guard, which ends all groups that were not released."""
         process, self._process = self._process, None
         self._groups.clear()
         if process is not None:
@@ -79,7 +79,7 @@ class OrphanGuard:
     def _tell(self, line: str) -> None:
         if sys.platform == "win32" or (self._process is None and not self._groups):
             return
-        # Started late: most installations have HTTP servers only.
+        # Started late, since most installations have only HTTP servers.
         if self._process is None or not self._write(line):
             self._start()
 
@@ -112,8 +112,8 @@ class OrphanGuard:
             self._write(f"+{group}\n")
 
     def _spawn(self) -> "subprocess.Popen[bytes]":
-        # A session of its own, so that Ctrl-C in the terminal does not end the guard with the
-        # gateway; and no environment, which may hold secrets.
+        # Its own session, so that Ctrl-C in the terminal does not end the guard with the gateway;
+        # and no environment, which may contain secrets.
         return subprocess.Popen(  # noqa: S603 -- our own interpreter and program
             [sys.executable, "-I", "-S", "-c", _PROGRAM],
             stdin=subprocess.PIPE,

@@ -15,26 +15,26 @@ _MARK = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True, kw_only=True)
 class ServerEvent:
-    """One event, also one without data that only carries an id or a time to wait."""
+    """One event, possibly without data and only with an id or a retry time."""
 
     name: str = "message"
-    """Its type."""
+    """The type of the event."""
 
     data: bytes = b""
-    """Its data; of one over the limit only the beginning."""
+    """The data; only the beginning if it exceeds the limit."""
 
     is_overlong: bool = False
-    """Whether the data was over the limit."""
+    """Whether the data exceeds the limit."""
 
     event_id: str | None = None
-    """The id that this event sets; None when it sets none."""
+    """The id that this event sets; None if it sets none."""
 
     retry_ms: int | None = None
-    """Milliseconds to wait before connecting again, when it says so."""
+    """Milliseconds to wait before reconnecting, if the event sets them."""
 
 
 class EventParser:
-    """Reads one stream; a new stream needs a new parser."""
+    """Parses one stream; a new stream needs a new parser."""
 
     def __init__(self, *, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -44,7 +44,7 @@ class EventParser:
         self._clear()
 
     def feed(self, chunk: bytes) -> Iterator[ServerEvent]:
-        """The events that this chunk completes, in order."""
+        """Yield the events that this chunk completes, in order."""
         if self._after_return and chunk[:1] == b"\n":
             chunk = chunk[1:]  # the second half of a line end that was cut in two
             self._after_return = False
@@ -71,7 +71,7 @@ class EventParser:
 
     def _read(self, line: bytes) -> None:
         if self._is_first_line:
-            # A byte order mark may stand before the first line (HTML standard, event streams).
+            # A byte order mark may precede the first line (HTML standard, event streams).
             line = line.removeprefix(_MARK)
             self._is_first_line = False
         field, _, value = line.partition(b":")
@@ -80,7 +80,7 @@ class EventParser:
             self._add(value)
         elif field == b"event":
             self._name = value.decode(errors="replace")
-        # The same standard: an id with a NUL is ignored, and so is a retry that is no number.
+        # The same standard: an id with a NUL is ignored, and so is a retry that is not a number.
         elif field == b"id" and b"\0" not in value:
             self._event_id = value.decode(errors="replace")
         elif field == b"retry" and value.isdigit() and len(value) < 10:

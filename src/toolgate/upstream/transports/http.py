@@ -1,9 +1,9 @@
 """The transport `http`: streamable HTTP, in both protocol eras, over the shared client.
 
-Each message is a POST of its own; the answer comes as JSON or on a stream of events, which may
-also carry progress, logs and questions of that request. There is no standing connection: the wire
-counts as ended when no connection can be made or when the server has forgotten the session, so
-that a new one is made. One broken stream fails one request.
+Each message is its own POST; the answer comes as JSON or on an event stream, which may also
+carry progress, logs and questions of that request. There is no permanent connection: the wire
+counts as ended if no connection can be made or the server has forgotten the session, so that a
+new wire is opened. A broken stream fails only its own request.
 """
 
 import asyncio
@@ -57,19 +57,19 @@ SESSION: Final = "mcp-session-id"
 VERSION: Final = "mcp-protocol-version"
 LAST_EVENT: Final = "last-event-id"
 
-# Bounds of the `retry` that a server may ask for, and its default, in seconds. Chosen.
+# Bounds and default of the `retry` that a server may set, in seconds (chosen).
 SHORTEST_DELAY_S = 0.1
 FIRST_DELAY_S = 1.0
-"""Seconds before the first try to listen again, doubled with each; chosen."""
+"""Seconds before the first attempt to listen again, doubled each time (chosen)."""
 LONGEST_DELAY_S = 60.0
-"""Seconds; chosen: a server that is back is noticed within a minute."""
+"""Seconds (chosen: a recovered server is noticed within a minute)."""
 MOST_RESUMPTIONS = 5
-"""Attempts in a row to continue a broken stream that bring nothing new."""
+"""Consecutive attempts to resume a broken stream that bring nothing new."""
 
 CLOSE_S = 2.0
-"""Seconds for telling the server that a call or the session is over."""
+"""Seconds to tell the server that a call or the session is over."""
 
-# Seconds for sending a notification. Chosen.
+# Seconds to send a notification (chosen).
 NOTIFY_S = 10.0
 
 _SESSION_IS_GONE = re.compile(r"session|not initialized", re.IGNORECASE)
@@ -77,29 +77,29 @@ _SESSION_IS_GONE = re.compile(r"session|not initialized", re.IGNORECASE)
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How a server over streamable HTTP is reached."""
+    """Options of a server over streamable HTTP."""
 
     url: str
-    """Its endpoint, `http://` or `https://`. May hold secrets in its query, so only its origin and
+    """The endpoint, `http://` or `https://`. Its query may contain secrets, so only origin and
     path are shown."""
 
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Sent with every request. WARNING: may hold secrets; never shown."""
+    """Sent with every request. WARNING: may contain secrets; never shown."""
 
     ca: str = ""
-    """File with the certificates of authorities that are believed; empty: those of the system."""
+    """File with trusted CA certificates; empty for those of the system."""
 
     cert: str = ""
-    """File with a certificate that is shown."""
+    """File with a client certificate."""
 
     key: str = ""
-    """File with its key."""
+    """File with the key of the client certificate."""
 
     proxy: str = ""
-    """Address of the proxy, or `none`; empty: what the gateway has."""
+    """Address of the proxy, or `none`; empty for the gateway's proxy."""
 
     def __post_init__(self) -> None:
-        """Check both.
+        """Check the address and the headers.
 
         Raises:
             OptionError: The address or a header cannot be used.
@@ -115,7 +115,7 @@ def build(
     credential: Credential | None = None,
     proxy_for: Callable[[str], str] = no_proxy,
 ) -> "HttpWire":
-    """The wire for these options."""
+    """Create the wire for these options."""
     endpoint = Endpoint(
         http,
         options.url,
@@ -128,7 +128,7 @@ def build(
 
 
 class _Exchange:
-    """One request while it is under way."""
+    """A pending request."""
 
     def __init__(
         self, *, call_id: int, method: str, headers: Mapping[str, str], sink: CallSink | None
@@ -143,18 +143,18 @@ class _Exchange:
 
     @property
     def is_modern(self) -> bool:
-        """Whether closing the stream is how it is cancelled, and nothing can be resumed."""
+        """Whether closing the stream cancels it, and nothing can be resumed."""
         return self.headers.get(VERSION) == MODERN_VERSION
 
     def note(self, event: ServerEvent) -> None:
-        """Remember where to continue, and after what time."""
+        """Store where to resume, and after how long."""
         if event.event_id is not None:
             self.last_event = event.event_id
         if event.retry_ms is not None:
             self.delay_s = min(event.retry_ms / 1000, LONGEST_DELAY_S)
 
     async def finish(self) -> None:
-        """End what still works on questions of the server."""
+        """Stop the tasks that answer the server's questions."""
         tasks = list(self.questions.values())
         for task in tasks:
             task.cancel()
@@ -180,16 +180,16 @@ class HttpWire:
 
     @property
     def pid(self) -> int | None:
-        """None: there is no child."""
+        """None, since there is no child."""
         return None
 
     @property
     def stderr_tail(self) -> tuple[str, ...]:
-        """Empty: there is no child."""
+        """Empty, since there is no child."""
         return ()
 
     async def open(self, events: WireEvents) -> None:
-        """Nothing is sent before the first request."""
+        """Store the receiver of messages; nothing is sent before the first request."""
         self._events = events
 
     async def request(
@@ -201,7 +201,7 @@ class HttpWire:
         sink: CallSink | None = None,
         progress: bool = False,
     ) -> Json:
-        """Send a request and wait for its result, as `Wire.request` says."""
+        """Send a request and wait for its result; see `Wire.request`."""
         if self._end_reason is not None:
             raise ConnectionLostError(self._end_reason, sent=False, expired=self._expired)
         call_id = next(self._ids)
@@ -214,7 +214,7 @@ class HttpWire:
             async with abort:
                 return await self._converse(exchange, text)
         except TimeoutError:
-            # A timeout of the caller goes through as it is.
+            # The caller's own timeout is passed through unchanged.
             if not abort.expired():
                 raise
             raise ConnectionLostError(
@@ -233,32 +233,32 @@ class HttpWire:
                 await exchange.finish()
 
     async def notify(self, method: str, params: Json, *, headers: Mapping[str, str]) -> None:
-        """Send a notification; one that cannot be sent is dropped."""
+        """Send a notification; it is dropped if it cannot be sent."""
         if self._end_reason is None:
             await self._post_quietly(notification_bytes(method, params), headers, NOTIFY_S)
 
     def begin_session(self, version: str) -> None:
-        """Listen to what the server sends unasked, if it gave a session to listen to."""
+        """Listen for unsolicited messages, if the server gave a session to listen to."""
         self._version = version
-        # The modern protocol has no such stream; without a session a server has nowhere to send.
+        # The modern protocol has no such stream; without a session a server cannot send on one.
         if version != MODERN_VERSION and self._session is not None:
             self._spawn(self._listen())
 
     async def closed(self) -> str:
-        """Wait until the connection has ended; gives the reason as one sentence."""
+        """Wait until the connection has ended; return the reason as one sentence."""
         await self._ended.wait()
         assert self._end_reason is not None
         return self._end_reason
 
     async def aclose(self) -> None:
-        """End everything that is under way, then the session."""
+        """Stop everything that is pending, then end the session."""
         if self._is_closed:
             return
         self._is_closed = True
         self._end("The connection was closed.")
         loop = asyncio.get_running_loop()
         for abort in self._running:
-            # Runs out now, so that each request ends with the reason of this close.
+            # Expires now, so that each request ends with the reason of this close.
             if abort.when() is None:
                 abort.reschedule(loop.time())
         tasks = list(self._tasks)
@@ -310,7 +310,7 @@ class HttpWire:
                 self._release(response)
                 return result_of(answer)
             answer = await self._read_single(response, exchange)
-        # Half a body is on the connection: it cannot serve another request.
+        # Half a body is left on the connection: it cannot be reused.
         except BaseException:
             response.close()
             raise
@@ -329,7 +329,8 @@ class HttpWire:
         try:
             return await self._endpoint.send("POST", self._with_session(headers), text)
         except ConnectionLostError as error:
-            # Nothing listens there any more; what was sent may have an answer in another stream.
+            # Nothing listens there any more; messages already sent may be answered on another
+            # stream.
             if not error.sent:
                 self._end(error.failed)
             raise
@@ -339,7 +340,7 @@ class HttpWire:
             return
         body = await read_body(response, self._max_message_bytes)
         error = refusal(self._endpoint, response, body)
-        # The server did not run the request, so it may be repeated in a new session.
+        # The server did not run the request, so it may be retried in a new session.
         if self._session is not None and _means_no_session(response.status, error):
             self._end("The server no longer knows the session.", expired=True)
             raise ConnectionLostError(
@@ -366,14 +367,14 @@ class HttpWire:
         return answer
 
     async def _follow(self, response: aiohttp.ClientResponse, exchange: _Exchange) -> Json | None:
-        """Hand over what the stream brings; the answer, or None when the stream ends without."""
+        """Handle the messages of a stream; return the answer, or None if the stream has none."""
         parser = EventParser(max_bytes=self._max_message_bytes)
         async for piece in pieces(response):
             for event in parser.feed(piece):
                 exchange.note(event)
                 if event.name != "message" or not event.data:
                     continue
-                # A notification that is too long is dropped; only an answer is worth an error.
+                # An overlong notification is dropped; only an answer deserves an error.
                 if event.is_overlong:
                     self._refuse_overlong(event)
                     continue
@@ -390,7 +391,7 @@ class HttpWire:
             )
 
     async def _resume(self, exchange: _Exchange) -> Json | None:
-        """Continue a stream that ended early, where the server can."""
+        """Resume a stream that ended early, if the server supports it."""
         attempts = 0
         while exchange.last_event is not None and not exchange.is_modern:
             seen = exchange.last_event
@@ -413,7 +414,7 @@ class HttpWire:
                     response.close()
                 if answer is not None:
                     return answer
-            # A stream that moves on may be cut any number of times.
+            # A stream that makes progress may be cut any number of times.
             attempts = 0 if exchange.last_event != seen else attempts + 1
             if attempts >= MOST_RESUMPTIONS:
                 break
@@ -424,7 +425,7 @@ class HttpWire:
         )
 
     async def _take(self, message: object, exchange: _Exchange | None) -> Json | None:
-        """Handle a message; gives it back when it answers the request of this exchange."""
+        """Handle a message; return it if it answers the request of this exchange."""
         if isinstance(message, list):  # a batch, which the revision 2025-03-26 allowed
             answer: Json | None = None
             for part in cast("list[object]", message):
@@ -494,7 +495,7 @@ class HttpWire:
             task.add_done_callback(lambda _: exchange.questions.pop(question_id, None))
 
     def _tell_cancelled(self, exchange: _Exchange) -> None:
-        """In the handshake era a closed stream does not end a call, a notification does."""
+        """Cancel the call; in the handshake era a notification does that, not a closed stream."""
         if exchange.is_modern or exchange.method in NEVER_CANCELLED or self._end_reason:
             return
         version = exchange.headers.get(VERSION)
@@ -512,7 +513,7 @@ class HttpWire:
                 log.debug("message not sent", extra={"reason": str(error)})
 
     async def _listen(self) -> None:
-        """Keep the stream of messages that belong to no request open, while the session lives."""
+        """Keep the stream of messages without a request open, as long as the session lives."""
         standing = _Exchange(call_id=0, method="", headers={}, sink=None)
         delay_s = FIRST_DELAY_S
         while self._end_reason is None:
@@ -539,7 +540,7 @@ class HttpWire:
             delay_s = min(2 * delay_s, LONGEST_DELAY_S)
 
     async def _hear(self, response: aiohttp.ClientResponse, standing: _Exchange) -> bool:
-        """Hand over what the stream brings; whether it brought anything."""
+        """Handle the messages of the stream; return whether there were any."""
         parser = EventParser(max_bytes=self._max_message_bytes)
         heard = False
         async for piece in pieces(response):
@@ -554,8 +555,8 @@ class HttpWire:
 def _means_no_session(status: int, error: ToolgateError) -> bool:
     """Whether a refusal says that the session is unknown.
 
-    The specification wants 404 for that; servers made after the example of the TypeScript SDK
-    answer 400 with a sentence about the session.
+    The specification requires 404 for that; servers modelled on the TypeScript SDK answer 400
+    with a sentence about the session.
     """
     if isinstance(error, RpcError) and error.rpc_code == -32601:
         return False

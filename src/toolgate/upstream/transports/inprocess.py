@@ -2,8 +2,8 @@
 
 The object is a FastMCP server, a server of the `mcp` library, or functions marked with `@tool`;
 or its name, `module:attribute` or `file.py:attribute`, which is loaded when the wire is opened.
-Messages are written and read like everywhere else, so that neither side can change what the other
-holds.
+Messages are serialized as for every other transport, so that neither side can change the other's
+objects.
 """
 
 import asyncio
@@ -46,19 +46,19 @@ __all__ = ["InprocessWire", "Options", "build"]
 log = logging.getLogger(__name__)
 
 SEND_S = 2.0
-"""Seconds that a notification waits for a server that takes nothing."""
+"""Seconds a notification waits for a server that does not read."""
 
 PATIENCE_S = 2.0
-"""Seconds that a server has to end by itself."""
+"""Seconds a server has to end by itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Which object is the server."""
+    """The object that is the server."""
 
     target: object
-    """The object, or `module:attribute` or `file.py:attribute`; a name without an attribute stands
-    for all functions marked with `@tool` in it."""
+    """The object, or `module:attribute` or `file.py:attribute`; a name without an attribute
+    means all functions in it that are marked with `@tool`."""
 
     def __post_init__(self) -> None:
         """Check that there is a target.
@@ -75,12 +75,12 @@ class Options:
 
 
 def build(options: Options, *, max_message_bytes: int) -> "InprocessWire":
-    """The wire for these options; nothing is loaded yet."""
+    """Create the wire for these options; nothing is loaded yet."""
     return InprocessWire(options, max_message_bytes)
 
 
 class InprocessWire:
-    """A wire to whatever the target turns out to be."""
+    """A wire to any kind of target."""
 
     def __init__(self, options: Options, max_message_bytes: int) -> None:
         self._target = options.target
@@ -90,19 +90,19 @@ class InprocessWire:
 
     @property
     def pid(self) -> int | None:
-        """None: there is no child."""
+        """None, since there is no child."""
         return None
 
     @property
     def stderr_tail(self) -> tuple[str, ...]:
-        """Empty: there is no child."""
+        """Empty, since there is no child."""
         return ()
 
     async def open(self, events: WireEvents) -> None:
         """Load the target and start it.
 
         Raises:
-            UnreachableError: It cannot be loaded, or is no server.
+            UnreachableError: It cannot be loaded, or is not a server.
         """
         target = self._target
         if isinstance(target, str):
@@ -125,29 +125,29 @@ class InprocessWire:
         sink: CallSink | None = None,
         progress: bool = False,
     ) -> Json:
-        """Send a request and wait for its result, as `Wire.request` says."""
+        """Send a request and wait for its result; see `Wire.request`."""
         assert self._wire is not None
         return await self._wire.request(
             method, params, headers=headers, sink=sink, progress=progress
         )
 
     async def notify(self, method: str, params: Json, *, headers: Mapping[str, str]) -> None:
-        """Send a notification; one that cannot be sent is dropped."""
+        """Send a notification; it is dropped if it cannot be sent."""
         assert self._wire is not None
         await self._wire.notify(method, params, headers=headers)
 
     def begin_session(self, version: str) -> None:
-        """Nothing to do: messages come on the one connection anyway."""
+        """Do nothing: messages arrive on the one connection anyway."""
 
     async def closed(self) -> str:
-        """Wait until the connection has ended; gives the reason as one sentence."""
+        """Wait until the connection has ended; return the reason as one sentence."""
         if self._wire is None:
             await self._ended.wait()
             return "The connection was closed."
         return await self._wire.closed()
 
     async def aclose(self) -> None:
-        """End the server's task; the object itself can be used again."""
+        """Stop the server's task; the object itself can be used again."""
         self._ended.set()
         if self._wire is not None:
             await self._wire.aclose()
@@ -156,8 +156,8 @@ class InprocessWire:
         if tools := tools_of(target):
             name = target.__name__ if isinstance(target, ModuleType) else "functions"
             return FunctionWire(name, tools)
-        # FastMCP keeps the server of the mcp library under the first name, MCPServer under the
-        # second; neither is public, and both libraries use them this way themselves.
+        # FastMCP stores the server of the mcp library under the first name, MCPServer under the
+        # second; neither is public, but both libraries use them this way themselves.
         for attribute in ("_mcp_server", "_lowlevel_server"):
             inner = getattr(target, attribute, None)
             if isinstance(inner, Server):
@@ -173,7 +173,7 @@ class InprocessWire:
 
 
 class _ServerWire(DuplexWire):
-    """A wire to a server of the mcp library, over streams in memory."""
+    """A wire to a server of the mcp library, over in-memory streams."""
 
     def __init__(self, server: "Server[Any]", owner: object, max_message_bytes: int) -> None:
         super().__init__(max_message_bytes)
@@ -190,12 +190,12 @@ class _ServerWire(DuplexWire):
         started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._running = asyncio.create_task(self._run(started), name="toolgate-inprocess")
         await asyncio.wait({started, self._running}, return_when=asyncio.FIRST_COMPLETED)
-        # It ended before it was ready, and `_run` has said why.
+        # It ended before it was ready, and `_run` has stated why.
         if not started.done():
             raise UnreachableError(self._end_reason or "The server ended at once.")
 
     async def aclose(self) -> None:
-        """End the server's task."""
+        """Stop the server's task."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -228,9 +228,9 @@ class _ServerWire(DuplexWire):
             self._end("The connection was closed.")
 
     def _is_farewell(self, item: SessionMessage) -> bool:
-        """Whether the library says that the connection ends, which is no answer of the server."""
+        """Whether a message is the library's end of the connection, not an answer of the server."""
         message = item.message
-        # The library answers every open request so when its streams end.
+        # The library answers every open request like this when its streams end.
         if not isinstance(message, JSONRPCError) or message.error.code != CONNECTION_CLOSED:
             return False
         if message.error.message != "Connection closed":
@@ -268,7 +268,7 @@ class _ServerWire(DuplexWire):
             log.debug("message not sent", extra={"reason": str(error)})
 
     async def _put(self, text: bytes) -> None:
-        # Through the text, as over a pipe: server and gateway must not share objects.
+        # Serialized, as over a pipe: server and gateway must not share objects.
         message = jsonrpc_message_adapter.validate_python(read_message(text))
         try:
             await self._outlet.send(SessionMessage(message))
@@ -278,7 +278,7 @@ class _ServerWire(DuplexWire):
 
 @asynccontextmanager
 async def _lifespan(owner: object) -> AsyncGenerator[None]:
-    """What FastMCP does around its server; servers of the mcp library do it themselves."""
+    """Run FastMCP's lifespan; servers of the mcp library run theirs themselves."""
     manager = getattr(owner, "_lifespan_manager", None)
     if manager is None:
         yield
@@ -288,7 +288,7 @@ async def _lifespan(owner: object) -> AsyncGenerator[None]:
 
 
 def _plain(item: SessionMessage) -> object:
-    """The message as it would have come over a line of text."""
+    """The message as it would have been parsed from a line of text."""
     message = item.message
     match message:
         case JSONRPCResponse():
@@ -307,10 +307,10 @@ def _plain(item: SessionMessage) -> object:
 
 
 def _load(name: str) -> object:
-    """The object that `module:attribute` or `file.py:attribute` names.
+    """Load the object that `module:attribute` or `file.py:attribute` names.
 
     Raises:
-        UnreachableError: There is none, or loading it failed.
+        UnreachableError: It does not exist, or loading it failed.
     """
     module_name, _, attribute = name.rpartition(":") if ":" in name else (name, "", "")
     try:

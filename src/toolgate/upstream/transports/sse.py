@@ -1,6 +1,6 @@
 """The transport `sse`: HTTP with server-sent events, as in revision 2024-11-05.
 
-One stream brings everything that the server says, the first event names the address that messages
+One stream carries all messages of the server; its first event names the address that messages
 are posted to. Newer servers use streamable HTTP (`http`).
 """
 
@@ -45,29 +45,29 @@ _ONE_MESSAGE_REFUSED = frozenset({400, 413, 415, 422})
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How a server over HTTP with server-sent events is reached."""
+    """Options of a server over HTTP with server-sent events."""
 
     url: str
-    """Address of its event stream, `http://` or `https://`. May hold secrets in its query, so only
-    its origin and path are shown."""
+    """Address of the event stream, `http://` or `https://`. Its query may contain secrets, so
+    only origin and path are shown."""
 
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Sent with every request. WARNING: may hold secrets; never shown."""
+    """Sent with every request. WARNING: may contain secrets; never shown."""
 
     ca: str = ""
-    """File with the certificates of authorities that are believed; empty: those of the system."""
+    """File with trusted CA certificates; empty for those of the system."""
 
     cert: str = ""
-    """File with a certificate that is shown."""
+    """File with a client certificate."""
 
     key: str = ""
-    """File with its key."""
+    """File with the key of the client certificate."""
 
     proxy: str = ""
-    """Address of the proxy, or `none`; empty: what the gateway has."""
+    """Address of the proxy, or `none`; empty for the gateway's proxy."""
 
     def __post_init__(self) -> None:
-        """Check both.
+        """Check the address and the headers.
 
         Raises:
             OptionError: The address or a header cannot be used.
@@ -83,7 +83,7 @@ def build(
     credential: Credential | None = None,
     proxy_for: Callable[[str], str] = no_proxy,
 ) -> "SseWire":
-    """The wire for these options."""
+    """Create the wire for these options."""
     context = client_context(ca=options.ca, cert=options.cert, key=options.key)
     proxy = proxy_of(options.url, options.proxy, proxy_for)
 
@@ -96,7 +96,7 @@ def build(
 
 
 class SseWire(DuplexWire):
-    """One event stream and the address to post to."""
+    """An event stream, and the address to post messages to."""
 
     def __init__(
         self, url: str, endpoint: Callable[[str], Endpoint], max_message_bytes: int
@@ -110,7 +110,7 @@ class SseWire(DuplexWire):
         self._is_closed = False
 
     async def open(self, events: WireEvents) -> None:
-        """Open the stream and wait for the address that messages go to.
+        """Open the stream and wait for the address to post messages to.
 
         Raises:
             UnreachableError: There is no such stream.
@@ -140,7 +140,7 @@ class SseWire(DuplexWire):
             )
 
     async def aclose(self) -> None:
-        """End the stream and everything that is under way."""
+        """Close the stream and stop everything that is pending."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -177,14 +177,14 @@ class SseWire(DuplexWire):
 
     def _set_target(self, text: str) -> None:
         assert self._target is not None
-        # The first endpoint counts: calls under way must not change their target.
+        # Only the first endpoint counts: pending calls must not change their target.
         if self._target.done():
             return
         try:
             url = self._stream.url.join(URL(text))
         except ValueError:
             url = None
-        # Messages carry the credential, which must not go where the server chooses.
+        # Messages carry the credential, which must not go wherever the server chooses.
         if url is None or not self._stream.is_same_origin(url):
             self._end(
                 f"The server at {self._stream} wants messages at another origin, which is not "
@@ -196,7 +196,7 @@ class SseWire(DuplexWire):
     async def _send_call(
         self, text: bytes, call: PendingRequest, headers: Mapping[str, str]
     ) -> None:
-        # In a task of its own: some servers answer on the stream before they end the POST.
+        # In its own task: some servers answer on the stream before they end the POST.
         self._spawn(self._post_call(text, call, headers))
 
     async def _post_call(
@@ -226,10 +226,10 @@ class SseWire(DuplexWire):
     async def _post_after(
         self, earlier: set[asyncio.Task[None]], text: bytes, headers: Mapping[str, str]
     ) -> None:
-        """Post a message that must not overtake those before it."""
+        """Post a message after the earlier ones, which it must not overtake."""
         with anyio.move_on_after(POST_S):
             if earlier:
-                # A cancellation that arrives before its request would be ignored by the server.
+                # A server would ignore a cancellation that arrives before its request.
                 await asyncio.wait(earlier, timeout=POST_S / 2)
             try:
                 await self._send(text, headers)
@@ -240,7 +240,7 @@ class SseWire(DuplexWire):
         """Post one message.
 
         Raises:
-            ConnectionLostError: The connection has ended with it.
+            ConnectionLostError: This has ended the connection.
             ToolgateError: The server refuses this message, but not others.
         """
         if self._end_reason is not None or self._target is None or not self._target.done():

@@ -1,12 +1,12 @@
 """The transport `stdio`: a child process that Toolgate starts.
 
-The child gets a process group of its own, the variables it is given and a safe minimum, nothing
-else of our environment. It may print anything on standard output: what is no message is counted
-and ignored. When the wire is closed, its whole group ends, also when the child itself is long
-gone; the orphan guard does the same when Toolgate is killed.
+The child gets its own process group, and only its configured variables and a safe minimum of our
+environment. It may print anything on standard output: what is not a message is counted and
+ignored. When the wire is closed, the whole group is ended, even if the child itself is long
+gone; the orphan guard does the same if Toolgate is killed.
 
-On Windows there are no process groups: the child is ended, its own children and orphans are not.
-A child that starts a session of its own (a daemon) leaves the group on every system.
+On Windows there are no process groups: the child is ended, but its own children and orphans are
+not. A child that starts its own session (a daemon) leaves the group on every system.
 """
 
 import asyncio
@@ -30,39 +30,39 @@ __all__ = ["Options", "StdioWire", "build"]
 log = logging.getLogger(__name__)
 
 PATIENCE_S = 2.0
-"""Seconds between closing the child's input, asking its group to end, and ending it."""
+"""Seconds between closing the child's input, terminating its group, and killing it."""
 
 GRACE_S = 0.25
-"""Seconds for the last output of a child that has ended, and for the end of one that is silent."""
+"""Seconds for the last output of a child that has ended, and for the end of a silent one."""
 
 NOTIFY_S = 2.0
-"""Seconds that a notification waits for a child that does not read."""
+"""Seconds a notification waits for a child that does not read."""
 
 MOST_UNWRITTEN_BYTES = 4 * 2**20
-"""Unread bytes beyond which small messages are dropped instead of kept for a child."""
+"""Unread bytes above which small messages to a child are dropped instead of buffered."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How a server over standard streams is started."""
+    """Options for starting a server over standard streams."""
 
     command: str
     """Program: a path, or a name that is looked up in the PATH of the child's environment."""
 
     args: tuple[str, ...] = ()
-    """Its arguments."""
+    """The arguments of the program."""
 
     env: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Variables added to the safe minimum. WARNING: may hold secrets; never shown."""
+    """Variables added to the safe minimum. WARNING: may contain secrets; never shown."""
 
     cwd: str | None = None
-    """Folder it runs in; ours when None."""
+    """Working folder; None for ours."""
 
     def __post_init__(self) -> None:
-        """Check what no system takes.
+        """Check for values that no operating system accepts.
 
         Raises:
-            OptionError: The command is empty, or a text holds a zero byte.
+            OptionError: The command is empty, or a text contains a zero byte.
         """
         if not self.command.strip():
             raise OptionError(
@@ -89,7 +89,7 @@ def build(
     guard: OrphanGuard,
     credential: Credential | None = None,
 ) -> "StdioWire":
-    """The wire for these options."""
+    """Create the wire for these options."""
     return StdioWire(options, max_message_bytes, base_environment, guard, credential)
 
 
@@ -115,7 +115,7 @@ class StdioWire(DuplexWire):
 
     @property
     def pid(self) -> int | None:
-        """Process id of the child; None before it was started and after the wire was closed."""
+        """Process id of the child; None before it is started and after the wire is closed."""
         return None if self._child is None or self._closing is not None else self._child.pid
 
     @property
@@ -128,11 +128,11 @@ class StdioWire(DuplexWire):
 
         Raises:
             UnreachableError: Its command or folder cannot be used.
-            LoginNeededError: It needs variables that nobody has given.
+            LoginNeededError: It needs variables that nobody has supplied.
         """
         self._events = events
         options = self._options
-        # Asked for at each start: a login may have changed them.
+        # Requested at each start: a login may have changed them.
         env = dict(self._env)
         if self._credential is not None:
             env.update(await self._credential.environment())
@@ -141,7 +141,7 @@ class StdioWire(DuplexWire):
         self._watching = asyncio.create_task(self._watch(self._child), name="toolgate-stdio")
 
     async def aclose(self) -> None:
-        """End the child and all of its process group."""
+        """Stop the child and its whole process group."""
         # Shielded and shared: a cancelled caller must not leave half a process group behind.
         if self._closing is None:
             self._end("The connection was closed.")
@@ -164,7 +164,7 @@ class StdioWire(DuplexWire):
         headers: Mapping[str, str],  # noqa: ARG002 -- contract
     ) -> None:
         child = await self._writable_child()
-        # Before the write: should it fail half-way, the server may have the whole message.
+        # Before the write: if it fails halfway, the server may have the whole message.
         call.sent = True
         child.write(text)
 
@@ -175,7 +175,7 @@ class StdioWire(DuplexWire):
     def _send_soon(self, text: bytes, headers: Mapping[str, str]) -> None:  # noqa: ARG002 -- contract
         if self._child is None or self._end_reason is not None or self._child.stdin_lost.is_set():
             return
-        # A child that does not read must not make the gateway keep messages without end.
+        # A child that does not read must not make the gateway buffer messages endlessly.
         if self._child.unwritten_bytes < MOST_UNWRITTEN_BYTES:
             self._child.write(text)
 
@@ -215,7 +215,7 @@ class StdioWire(DuplexWire):
     async def _read(self, child: Child) -> None:
         framer = LineFramer(max_bytes=self._max_message_bytes)
         while chunk := await child.stdout.read(READ_BYTES):
-            # Read on and drop: a child that is being ended must not block on a full pipe.
+            # Read on and drop: a child that is being stopped must not block on a full pipe.
             if self._end_reason is not None:
                 continue
             for line in framer.feed(chunk):

@@ -120,8 +120,11 @@ def test_the_running_gateway_offers_it_at_once_and_its_server_keeps_running(
     assert '"b"]' in called.out
     assert "${user" not in called.out
     assert small_servers(folder) == before
-    records = command("audit", "list", "--json").json
-    (change,) = [record for record in records if record["action"] == "override_tool"]
+    for _ in range(50):  # the gateway writes its records in batches
+        listed = command("audit", "list", "--action", "override_tool", "--json")
+        if listed.status == SUCCESS:
+            break
+    (change,) = listed.json
     assert change["detail"]["key"] == "other:echo"
 
 

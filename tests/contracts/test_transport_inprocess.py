@@ -307,8 +307,8 @@ async def test_a_target_is_loaded_by_its_name(module: Path, name: str) -> None:
         ("my_tools:nothing", "has nothing named 'nothing'"),
         ("no_such_module:x", "No module named"),
         ("/no/such/file.py:x", "no file"),
-        ("json:dumps", "is no server"),
-        ("my_tools:Box", "is no server"),
+        ("json:dumps", "is not a server"),
+        ("my_tools:Box", "is not a server"),
     ],
 )
 async def test_a_wrong_target_says_what_is_wrong(module: Path, name: str, message: str) -> None:

@@ -1,5 +1,6 @@
 """The audit trail of every discovery and call."""
 
+from toolgate.audit.actions import ACTIONS
 from toolgate.audit.aggregation import AGGREGATED_ACTIONS
 from toolgate.audit.chain_signer import (
     AuditRestore,
@@ -21,6 +22,7 @@ from toolgate.audit.sinks import FileSink, Sink, SyslogSink, sinks_of
 from toolgate.audit.writers import AuditWriter
 
 __all__ = [
+    "ACTIONS",
     "AGGREGATED_ACTIONS",
     "EXPORT_FORMATS",
     "AuditRestore",

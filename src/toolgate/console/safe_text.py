@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 
 from markupsafe import Markup, escape
 
+from toolgate.audit import ACTIONS
+
 __all__ = [
     "action",
     "ago",
@@ -25,39 +27,6 @@ _ODD = re.compile(
     "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
 )
 """Invisible characters, and characters that change the direction of text."""
-
-_ACTIONS = {
-    "discover": "tool search",
-    "describe": "describe tool",
-    "call": "tool call",
-    "approval": "call approval",
-    "enrich": "rules for a prompt",
-    "detect": "intent detection",
-    "read": "read resource",
-    "prompt": "get prompt",
-    "turn": "chat turn",
-    "list": "list tools",
-    "retrieve": "document search",
-    "approve": "definition approved or rejected",
-    "mark": "search result rated",
-    "server_add": "server added",
-    "server_enable": "server enabled or disabled",
-    "server_remove": "server removed",
-    "server_restore": "server restored",
-    "switch_tool": "tool enabled or disabled",
-    "token_create": "token created",
-    "token_rotate": "token rotated",
-    "token_revoke": "token revoked",
-    "token_delete": "token deleted",
-    "permission_add": "permission rule added",
-    "permission_remove": "permission rule removed",
-    "project_save": "project saved",
-    "project_delete": "project deleted",
-    "guard_add": "guard added",
-    "guard_remove": "guard removed",
-    "db_restore": "database restored",
-}
-"""Labels of the actions of audit records; other actions are shown by name."""
 
 _SECONDS = ((86_400, "day"), (3_600, "hour"), (60, "minute"))
 
@@ -124,7 +93,7 @@ def ago(at: str) -> str:
 
 def action(name: str) -> str:
     """Return the label of an audit record's action."""
-    return _ACTIONS.get(name, plain(name.replace("_", " "), 40))
+    return ACTIONS.get(name, plain(name.replace("_", " "), 40))
 
 
 def count(number: float | None) -> str:

@@ -37,7 +37,7 @@ def chat(
             "--model",
             "-m",
             metavar="NAME",
-            help="Model from the settings: the NAME of a table [models.NAME].",
+            help="Name of a model in the settings, in a table models.NAME.",
         ),
     ] = "",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not show tool calls.")] = False,

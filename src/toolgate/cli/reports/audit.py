@@ -14,6 +14,7 @@ import anyio
 import typer
 
 from toolgate.audit import (
+    ACTIONS,
     AGGREGATED_ACTIONS,
     EXPORT_FORMATS,
     ChainSigner,
@@ -48,29 +49,6 @@ app = typer.Typer(
 
 _PAGE_SIZE = 1000
 """Records read at a time (chosen: a few MB)."""
-_ACTIONS = (
-    "discover",
-    "describe",
-    "call",
-    "read",
-    "prompt",
-    "complete",
-    "mark",
-    "forget",
-    "index",
-    "catalog_search",
-    "enrich",
-    "knowledge",
-    "protect",
-    "recover",
-    "turn",
-    "approve",
-    "approval",
-    "list",
-    "login",
-    "login_refused",
-    "db_restore",
-)
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 Action = Annotated[
@@ -418,9 +396,9 @@ def _row(record: AuditRecord) -> tuple[str, ...]:
 
 
 def _action(text: str | None) -> str | None:
-    if text is not None and text not in _ACTIONS:
+    if text is not None and text not in ACTIONS:
         raise ArgumentError(
-            f"--action {text!r} is not an action.", allowed=f"Allowed: {', '.join(_ACTIONS)}."
+            f"--action {text!r} is not an action.", allowed=f"Allowed: {', '.join(ACTIONS)}."
         )
     return text
 

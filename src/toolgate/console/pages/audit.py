@@ -9,7 +9,7 @@ import anyio
 import orjson
 from starlette.responses import Response, StreamingResponse
 
-from toolgate.audit import AGGREGATED_ACTIONS, AuditVerification, verify_audit
+from toolgate.audit import ACTIONS, AGGREGATED_ACTIONS, AuditVerification, verify_audit
 from toolgate.base.ids import utc_text
 from toolgate.console.request import Visit
 from toolgate.console.route import Route
@@ -26,13 +26,6 @@ _TIMELINE = 300
 _EXPORTED = 1000
 """Records that are read at a time for a download (chosen)."""
 _PERIODS = (("1h", 3_600), ("24h", 86_400), ("7d", 604_800), ("all", 0))
-_ACTIONS = (
-    "discover", "describe", "call", "approval", "enrich", "detect", "read", "prompt", "turn",
-    "list", "login", "login_refused", "retrieve", "approve", "mark", "server_add",
-    "server_enable", "server_remove", "server_restore", "switch_tool", "token_create",
-    "token_rotate", "token_revoke", "token_delete", "permission_add", "permission_remove",
-    "project_save", "project_delete", "guard_add", "guard_remove", "db_restore",
-)  # fmt: skip
 _SUBJECTS = (
     "token", "project", "server", "key", "collection", "guard", "tool", "who", "name", "file",
     "ids", "id",
@@ -64,7 +57,7 @@ async def _list(visit: Visit) -> Response:
         names=await visit.token_names(),
         about=_subject,
         older=f"{last.at} {last.record_id}" if last else "",
-        actions=_ACTIONS,
+        actions=tuple(ACTIONS),
         periods=[name for name, _ in _PERIODS],
         query=_query(visit),
         saved=_saved_filters(visit),

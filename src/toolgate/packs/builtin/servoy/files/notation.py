@@ -143,7 +143,7 @@ def decode_file(content: bytes) -> ServoyFile:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise NotationError("this is no UTF-8 text", line=line) from error
+        raise NotationError("this is not UTF-8 text", line=line) from error
     return parse_text(text)
 
 

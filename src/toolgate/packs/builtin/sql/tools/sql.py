@@ -279,7 +279,7 @@ async def activity_log(
         first = _moment(since)
         if everyone and not context.may("manage"):
             raise ArgumentError(
-                "Statements of other callers are shown only with the right manage.",
+                "Statements of other callers are shown only with the right to manage.",
                 hint="Leave out 'everyone' to see your own.",
             )
         statements: list[StoredStatement] = []

@@ -185,6 +185,48 @@ async def test_responses_answer_whole_and_in_pieces() -> None:
 
 
 @pytest.mark.anyio
+async def test_a_response_has_the_whole_input_and_its_continuation_too() -> None:
+    """Clients that send their history each time leave `store` at its default as well."""
+    async with chatting(fallback={"text": "Yes."}) as place:
+        sent = [
+            {"role": "user", "content": "My name is Ada."},
+            {"role": "assistant", "content": "Hello, Ada."},
+            {"role": "user", "content": "What is my name?"},
+        ]
+        body = {"model": "main", "input": sent, "instructions": "Be brief."}
+        _, first = await place.post("/v1/responses", body)
+        _, second = await place.post(
+            "/v1/responses",
+            {"model": "main", "input": "And now?", "previous_response_id": first["id"]},
+        )
+
+        whole, continued = place.model.chats
+        assert contents(whole, "user") == ["My name is Ada.", "What is my name?"]
+        assert contents(whole, "assistant") == ["Hello, Ada."]
+        assert "Be brief." in contents(whole, "system")[0]
+        assert contents(continued, "user") == ["My name is Ada.", "What is my name?", "And now?"]
+        assert contents(continued, "assistant") == ["Hello, Ada.", "Yes."]
+        assert "Be brief." not in contents(continued, "system")[0]
+        assert second["output"][0]["content"][0]["text"] == "Yes."
+
+
+@pytest.mark.anyio
+async def test_results_of_tools_of_the_client_reach_the_model_with_their_call() -> None:
+    """In the input of a new response, from a client that stores the conversation itself."""
+    async with chatting(fallback={"text": "It is open."}) as place:
+        items = [
+            {"role": "user", "content": "Open the window."},
+            {"type": "function_call", "call_id": "c1", "name": "open_window", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "c1", "output": "done"},
+        ]
+        _, answered = await place.post("/v1/responses", {"model": "main", "input": items})
+
+        roles = [message["role"] for message in place.model.chats[0]["messages"]]
+        assert roles == ["system", "user", "assistant", "tool"]
+        assert answered["output"][0]["content"][0]["text"] == "It is open."
+
+
+@pytest.mark.anyio
 async def test_settings_of_threads_and_projects_hold_from_the_next_turn_on() -> None:
     async with chatting(fallback={"text": "Yes."}) as place:
         await place.say("One", thread="t")

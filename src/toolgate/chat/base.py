@@ -118,6 +118,10 @@ class TurnRequest:
     choices: Json = field(default_factory=dict[str, Any])
     """Fields of `Choices` for this turn only."""
 
+    is_whole: bool = False
+    """Whether `messages` are a whole conversation even with a thread: their system text is used
+    in this turn, and a new thread starts with those before the last question."""
+
     resumes: bool = False
     """Whether it continues with calls that waited for approval, without a new message."""
 

@@ -9,13 +9,13 @@ from time import perf_counter
 
 import anyio
 
-from toolgate.base.ids import new_id
+from toolgate.base.ids import new_id, utc_now
 from toolgate.chat.base import Choices, Outcome, TurnRequest, TurnState, TurnStatus
 from toolgate.chat.engines.base import Engine
 from toolgate.chat.runs import Run, Runs
 from toolgate.chat.thread_lease import ThreadLeases, TurnWriter
 from toolgate.chat.threads import ThreadService
-from toolgate.chat.transcript import from_stored, usable
+from toolgate.chat.transcript import from_stored, to_stored, usable
 from toolgate.chat.turns.budget import Budget, BudgetExceededError
 from toolgate.chat.turns.compaction import compacted
 from toolgate.chat.turns.failure import NO_ANSWER, friendly
@@ -181,6 +181,12 @@ class ChatService:
             stored = await self._store.messages(
                 thread.thread_id, after=int(thread.state.get("from", 0))
             )
+            history, question, system = _split(self._whole(request))
+            starts = request.is_whole and not stored
+            if starts and history:
+                before = [to_stored(message, f"{run.run_id}-before") for message in history]
+                await self._store.append_messages(thread.thread_id, before, now=utc_now())
+                stored = await self._store.messages(thread.thread_id)
             messages = [from_stored(row) for row in stored]
             writer = TurnWriter(self._store, claim, run.run_id, choices)
             if request.resumes:
@@ -188,7 +194,8 @@ class ChatService:
                 writer.messages_written = len(state.get("messages", []))
             else:
                 turn = self._turn(run, request, choices)
-                new_messages = _new_in(request)
+                turn.system = system if request.is_whole else ""
+                new_messages = question if starts else _new_in(request)
                 state: TurnState = {"messages": [turn.note(message) for message in new_messages]}
                 turn.pending = pending_calls(thread.state, messages)
                 turn.history = usable([*messages, *placeholders(turn.pending)])
@@ -199,7 +206,10 @@ class ChatService:
             if not choices.history:
                 turn.history = ()
             await writer.flush(state.get("messages", []))
-            return await self._through(run, turn, state, writer)
+            outcome = await self._through(run, turn, state, writer)
+            if request.is_whole and outcome.calls:
+                self._remember(turn)
+            return outcome
 
     def _resumed(
         self,

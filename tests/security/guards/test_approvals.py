@@ -431,7 +431,7 @@ async def test_only_who_may_approve_decides_and_sees_what_is_not_their_own() -> 
             await place.decide(hers, ben)
         with pytest.raises(UnknownApprovalError):
             await place.decide(hers, elsewhere)
-        with pytest.raises(ForbiddenError, match="their own calls"):
+        with pytest.raises(ForbiddenError, match="your own calls"):
             await place.decide(his, lead)
         await place.decide(hers, lead)
         await place.decide(his, boss)

@@ -282,6 +282,7 @@ class ChatApi:
         request = self._with_thread(call, request)
         if request.thread is None and call.body.get("store") is not False:
             request = replace(request, thread=f"response-{new_id()}")
+        request = replace(request, is_whole=True)
         run = self._chat.start(request)
         send = with_header(call.send, b"x-toolgate-run", run.run_id.encode())
         writer = ResponseWriter(run, options, call.body, created=unix_now(), thread=request.thread)

@@ -120,10 +120,12 @@ def test_the_running_gateway_offers_it_at_once_and_its_server_keeps_running(
     assert '"b"]' in called.out
     assert "${user" not in called.out
     assert small_servers(folder) == before
+    selection = ("audit", "list", "--action", "override_tool", "--json")
+    listed = command(*selection)
     for _ in range(50):  # the gateway writes its records in batches
-        listed = command("audit", "list", "--action", "override_tool", "--json")
         if listed.status == SUCCESS:
             break
+        listed = command(*selection)
     (change,) = listed.json
     assert change["detail"]["key"] == "other:echo"
 

@@ -14,9 +14,9 @@ from toolgate.audit.chain_signer import (
 )
 from toolgate.audit.export_formats import EXPORT_FORMATS, as_json_line, as_ocsf
 from toolgate.audit.fanout import FanoutRecorder
-from toolgate.audit.housekeeping import retention_of, run_housekeeping
 from toolgate.audit.receipts import AuditSink, OutcomeReporter, Receipts, calls_of
 from toolgate.audit.recorder import Recorder, RecorderStatus
+from toolgate.audit.retention import retention_of, run_housekeeping
 from toolgate.audit.search_comparison import SearchReport, compare_searches
 from toolgate.audit.sinks import FileSink, Sink, SyslogSink, sinks_of
 from toolgate.audit.writers import AuditWriter

@@ -14,7 +14,7 @@ from toolgate.documents.base import (
 )
 from toolgate.documents.bm25 import best_by_words, words_of
 from toolgate.documents.chunking import DocumentChunk, split_document
-from toolgate.documents.conversion import DocumentConverter
+from toolgate.documents.conversion_process import DocumentConverter
 from toolgate.documents.formats.conversion import (
     ConvertedDocument,
     is_supported,

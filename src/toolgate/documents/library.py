@@ -20,7 +20,7 @@ from toolgate.documents._passage_search import PassageSearch, search_collection
 from toolgate.documents._passage_vectors import vector_collection
 from toolgate.documents._stored_collections import collection_named, single_line
 from toolgate.documents.base import Collection, FoundPassage
-from toolgate.documents.conversion import DocumentConverter
+from toolgate.documents.conversion_process import DocumentConverter
 from toolgate.errors import (
     ArgumentError,
     ConfigError,

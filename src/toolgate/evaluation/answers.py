@@ -10,7 +10,7 @@ from typing import Any
 from toolgate.chat import ChatService, TurnRequest
 from toolgate.documents import RetrieveRequest, citation, quoted_texts
 from toolgate.errors import ModelError, ToolgateError
-from toolgate.evaluation.answer_questions import AnswerQuestion, ask_model
+from toolgate.evaluation.question_sets import AnswerQuestion, ask_model
 from toolgate.gateway.gateway import Gateway
 from toolgate.models.llm import Message
 from toolgate.types import Caller, Json, json_array, json_object

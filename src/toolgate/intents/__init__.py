@@ -28,7 +28,6 @@ from toolgate.intents.base import (
 )
 from toolgate.intents.dates.parser import DateMatch, find_dates
 from toolgate.intents.detection.cascade import Cascade, combine_stages
-from toolgate.intents.detection.declined import without_declined
 from toolgate.intents.detection.detector import IntentDetector, detect, supported_intents, tool_for
 from toolgate.intents.detection.intent_files import (
     IntentFiles,
@@ -39,6 +38,7 @@ from toolgate.intents.detection.intent_files import (
     with_list_entries,
 )
 from toolgate.intents.detection.keyword import KeywordStage
+from toolgate.intents.detection.negation import without_declined
 
 if TYPE_CHECKING:
     from toolgate.intents.detection.detection_log import (

@@ -78,16 +78,16 @@ if TYPE_CHECKING:
         otlp_variables,
         service_attributes,
     )
-    from toolgate.settings.servers.entries import (
-        readable_name,
-        redact,
-        server_name,
-    )
     from toolgate.settings.servers.overrides import (
         OVERRIDE_KEYS,
     )
     from toolgate.settings.servers.own_entry import (
         is_toolgate,
+    )
+    from toolgate.settings.servers.server_entry import (
+        readable_name,
+        redact,
+        server_name,
     )
     from toolgate.settings.tables import (
         META_TOOLS,
@@ -262,9 +262,9 @@ _ON_USE = {
     "OtlpVariables": "otlp_environment:OtlpVariables",
     "otlp_variables": "otlp_environment:otlp_variables",
     "service_attributes": "otlp_environment:service_attributes",
-    "readable_name": "servers.entries:readable_name",
-    "redact": "servers.entries:redact",
-    "server_name": "servers.entries:server_name",
+    "readable_name": "servers.server_entry:readable_name",
+    "redact": "servers.server_entry:redact",
+    "server_name": "servers.server_entry:server_name",
     "OVERRIDE_KEYS": "servers.overrides:OVERRIDE_KEYS",
     "is_toolgate": "servers.own_entry:is_toolgate",
     "ApprovalSettings": "tables:ApprovalSettings",

@@ -22,7 +22,7 @@ from toolgate.settings.config_file import (
     read_text,
     text_encoding,
 )
-from toolgate.settings.servers.entries import server_name
+from toolgate.settings.servers.server_entry import server_name
 from toolgate.settings.table_reader import read_table
 from toolgate.settings.tables import ServerTable
 from toolgate.types import Json, json_object

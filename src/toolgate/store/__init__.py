@@ -51,6 +51,7 @@ from toolgate.store.repositories.catalog import (
     StoredSnapshot,
     ToolVersion,
 )
+from toolgate.store.repositories.console_sessions import SessionRepository, StoredSession
 from toolgate.store.repositories.credentials import (
     CredentialKey,
     CredentialRepository,
@@ -76,7 +77,6 @@ from toolgate.store.repositories.prompts import PromptRepository, StoredPrompt
 from toolgate.store.repositories.results import ResultRepository, ResultSummary, StoredResult
 from toolgate.store.repositories.schemas import SchemaRepository, StoredSchema
 from toolgate.store.repositories.servers import ServerRepository, StoredServer
-from toolgate.store.repositories.sessions import SessionRepository, StoredSession
 from toolgate.store.repositories.statements import (
     StatementOutcome,
     StatementRepository,

@@ -9,6 +9,7 @@ from toolgate.store.repositories.access import AccessRepository, ProjectReposito
 from toolgate.store.repositories.approvals import ApprovalRepository
 from toolgate.store.repositories.audit import AuditAnchor, AuditRepository
 from toolgate.store.repositories.catalog import CatalogRepository
+from toolgate.store.repositories.console_sessions import SessionRepository
 from toolgate.store.repositories.credentials import CredentialRepository
 from toolgate.store.repositories.detections import DetectionRepository
 from toolgate.store.repositories.documents import DocumentRepository
@@ -16,7 +17,6 @@ from toolgate.store.repositories.prompts import PromptRepository
 from toolgate.store.repositories.results import ResultRepository
 from toolgate.store.repositories.schemas import SchemaRepository
 from toolgate.store.repositories.servers import ServerRepository
-from toolgate.store.repositories.sessions import SessionRepository
 from toolgate.store.repositories.statements import StatementRepository
 from toolgate.store.repositories.threads import ThreadRepository
 from toolgate.store.repositories.usage import UsageRepository

@@ -40,8 +40,8 @@ from toolgate.upstream.python_tools.tool_context import acting_for
 from toolgate.upstream.side_session import SideSession
 from toolgate.upstream.subject_connections import SubjectConnections
 from toolgate.upstream.supervision.backoff import Backoff
-from toolgate.upstream.supervision.connecting import ConnectFailure, connect, wait_for_end
-from toolgate.upstream.supervision.demand import Demand
+from toolgate.upstream.supervision.connection import ConnectFailure, connect, wait_for_end
+from toolgate.upstream.supervision.on_demand import Demand
 from toolgate.upstream.supervision.server_observer import ServerObserver, SubjectObserver
 
 __all__ = ["UpstreamServer"]

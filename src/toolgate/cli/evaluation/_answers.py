@@ -16,14 +16,14 @@ from toolgate.cli.evaluation._save_results import save_metrics
 from toolgate.cli.terminal._exit import SUCCESS
 from toolgate.cli.terminal._output import note, print_json, print_table
 from toolgate.errors import ArgumentError, SettingError
-from toolgate.evaluation.answer_questions import (
+from toolgate.evaluation.answer_runs import runs_folder, save_run
+from toolgate.evaluation.answers import AnswerRun, TurnVariant, measure_variant
+from toolgate.evaluation.question_sets import (
     AnswerQuestion,
     generate_questions,
     read_questions,
     write_questions,
 )
-from toolgate.evaluation.answer_runs import runs_folder, save_run
-from toolgate.evaluation.answers import AnswerRun, TurnVariant, measure_variant
 from toolgate.settings import Settings
 from toolgate.types import Caller, Json
 

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from toolgate.gateway.management.explanation import VisibilityExplanation
-from toolgate.gateway.management.learning import LearningService
 from toolgate.gateway.management.quarantine import QuarantineManagement
 from toolgate.gateway.management.servers import ServerManagement
 from toolgate.gateway.management.settings import SettingsManagement
@@ -12,6 +11,7 @@ from toolgate.gateway.management.tool_overrides import (
     OverriddenTool,
     ToolOverrideManagement,
 )
+from toolgate.gateway.management.usage_learning import LearningService
 from toolgate.gateway.management.vector_index import VectorIndexManagement
 
 __all__ = [

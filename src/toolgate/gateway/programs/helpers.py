@@ -8,7 +8,7 @@ from toolgate.base import json_text
 from toolgate.base.ids import utc_now
 from toolgate.gateway.discovery import DiscoveryService
 from toolgate.gateway.meta_tools import DiscoverRequest
-from toolgate.gateway.programs.stubs import host_function
+from toolgate.gateway.programs.type_stubs import host_function
 from toolgate.gateway.results.jq_filter import JqFilter
 from toolgate.gateway.visible_catalog import VisibleCatalog
 from toolgate.models.sandboxes import HostCall, HostFunction

@@ -31,8 +31,8 @@ from toolgate.gateway.programs.helpers import HELPER_FUNCTIONS, ProgramHelpers, 
 from toolgate.gateway.programs.names import function_names, words_of
 from toolgate.gateway.programs.run import Finished, Outcome, Parked, ParkedCall, ProgramRun
 from toolgate.gateway.programs.saved import calls_main
-from toolgate.gateway.programs.stubs import host_function, named_arguments
-from toolgate.gateway.results.paged_results import PagedResults
+from toolgate.gateway.programs.type_stubs import host_function, named_arguments
+from toolgate.gateway.results.stored_pages import PagedResults
 from toolgate.gateway.visible_catalog import VisibleCatalog
 from toolgate.models.sandboxes import (
     CallFailure,

@@ -4,8 +4,8 @@ from dataclasses import replace
 from typing import Final
 
 from toolgate.intents.base import NONE, Detection, IntentCandidate, Stage, StageRequest
-from toolgate.intents.detection.declined import without_declined
 from toolgate.intents.detection.keyword import EXACT, KeywordStage
+from toolgate.intents.detection.negation import without_declined
 from toolgate.intents.semantic import split_requests
 
 __all__ = ["OVERRULES", "Cascade", "combine_stages"]

@@ -1,5 +1,5 @@
 """The classifier that learns intents from example prompts."""
 
-from toolgate.intents.semantic.message_parts import split_requests
+from toolgate.intents.semantic.message_splitting import split_requests
 
 __all__ = ["split_requests"]

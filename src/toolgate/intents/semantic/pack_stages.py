@@ -19,7 +19,7 @@ from toolgate.intents.base import (
     IntentSet,
     StageRequest,
 )
-from toolgate.intents.semantic.message_parts import split_requests
+from toolgate.intents.semantic.message_splitting import split_requests
 from toolgate.intents.semantic.pack_claims import Claim, compare_claims
 from toolgate.intents.semantic.readings import readable
 from toolgate.intents.semantic.stage import Explanation, SemanticStage, confidence_of_part

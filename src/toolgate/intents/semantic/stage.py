@@ -25,7 +25,7 @@ from toolgate.intents.base import (
     StageRequest,
 )
 from toolgate.intents.semantic.background import Background, background_texts
-from toolgate.intents.semantic.message_parts import repeats_previous, split_requests
+from toolgate.intents.semantic.message_splitting import repeats_previous, split_requests
 from toolgate.intents.semantic.model import UNSUPPORTED, Prediction, SemanticModel, TrainingSet
 from toolgate.intents.semantic.model_file import read_model, write_model
 from toolgate.intents.semantic.ngrams import normalize_text

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from toolgate.base.validation import check_ranges
 from toolgate.search import Hit, SearchableTool, SearchAnswer, SearchRequest, SearchStrategy
+from toolgate.search.index_file import LexicalCache
 from toolgate.search.lexical.index import build_state, is_current
 from toolgate.search.lexical.matches import (
     exact_matches,
@@ -34,7 +35,6 @@ from toolgate.search.lexical.query import (
 from toolgate.search.lexical.ranking import allowed_by, best_positions, interleave_hits
 from toolgate.search.lexical.state import LexicalState
 from toolgate.search.lexical.weights import WordWeights
-from toolgate.search.lexical_cache import LexicalCache
 from toolgate.search.relevance.calibration import Fit
 from toolgate.search.tokenizer import fold
 

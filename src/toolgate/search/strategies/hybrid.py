@@ -32,6 +32,7 @@ from toolgate.search import (
     SearchStrategy,
 )
 from toolgate.search.answer.answer_cache import AnswerCache
+from toolgate.search.index_file import LexicalCache
 from toolgate.search.lexical.clauses import clauses_of, readable_share
 from toolgate.search.lexical.index import build_state, is_current
 from toolgate.search.lexical.query import (
@@ -44,7 +45,6 @@ from toolgate.search.lexical.ranking import (
 )
 from toolgate.search.lexical.translation import in_english
 from toolgate.search.lexical.values import without_values
-from toolgate.search.lexical_cache import LexicalCache
 from toolgate.search.relevance.background_similarity import background_vectors
 from toolgate.search.relevance.calibration import best_fit, read_calibration
 from toolgate.search.relevance.typical_requests import TypicalRequests, typical_requests

@@ -19,8 +19,8 @@ import anyio
 
 from toolgate.base.ids import utc_now
 from toolgate.errors import LimitError, StoreError
+from toolgate.security.access.concurrency import SharedSlots
 from toolgate.security.access.rules import glob
-from toolgate.security.access.slots import SharedSlots
 from toolgate.settings import LimitSettings, ToolLimitTable
 from toolgate.store import AccessRepository, DayUsage, acquired, store_deadline
 from toolgate.types import Caller

@@ -59,7 +59,7 @@ from toolgate.server.openai.chat_json import (
 from toolgate.server.openai.chunks import ChunkWriter
 from toolgate.server.openai.embeddings import embeddings, read_embeddings
 from toolgate.server.openai.response_ids import ResponseId
-from toolgate.server.openai.responses import ResponseWriter, read_response, stored_response
+from toolgate.server.openai.responses_api import ResponseWriter, read_response, stored_response
 from toolgate.server.openai.thread_names import thread_from_user, thread_of_request
 from toolgate.types import Caller, Json, json_object
 

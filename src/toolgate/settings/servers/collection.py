@@ -13,8 +13,8 @@ from toolgate.settings.config_file import (
     read_text,
 )
 from toolgate.settings.folders import expand_home, home_dir
-from toolgate.settings.servers.entries import missing_problem, read_server
 from toolgate.settings.servers.location import EntryLocation
+from toolgate.settings.servers.server_entry import missing_problem, read_server
 from toolgate.settings.variables import Missing
 from toolgate.settings.variables import replace as fill
 from toolgate.types import Json, ServerSpec

@@ -5,7 +5,7 @@ from sqlalchemy import RowMapping, delete, select, update
 from toolgate.store.engine import tables
 from toolgate.store.engine.database import SqlDatabase
 from toolgate.store.engine.text import escape_text, unescape_text
-from toolgate.store.repositories.sessions import StoredSession
+from toolgate.store.repositories.console_sessions import StoredSession
 
 __all__ = ["SqlSessions"]
 

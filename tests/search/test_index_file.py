@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from tests.search.hashing import HashingEmbedder
-from toolgate.search import SearchableTool, SearchRequest, lexical_cache
+from toolgate.search import SearchableTool, SearchRequest, index_file
+from toolgate.search.index_file import LexicalCache
 from toolgate.search.lexical import index
 from toolgate.search.lexical.index import build_state
 from toolgate.search.lexical.query import coverage, parse_query
 from toolgate.search.lexical.state import LexicalState
 from toolgate.search.lexical.weights import WordWeights
-from toolgate.search.lexical_cache import LexicalCache
 from toolgate.search.strategies.hybrid import HybridSearch, Options, build
 
 WEIGHTS = WordWeights()
@@ -61,7 +61,7 @@ def catalog(count: int, reads: Reads) -> list[SearchableTool]:
 
 @pytest.fixture(autouse=True)
 def small_indexes_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lexical_cache, "_LEAST", 1)
+    monkeypatch.setattr(index_file, "_LEAST", 1)
 
 
 async def kept(path: Path, tools: Sequence[SearchableTool]) -> LexicalState:
@@ -143,7 +143,7 @@ async def test_a_file_that_is_of_no_use_is_as_if_it_were_not_there(
         case "empty":
             path.write_bytes(b"")
         case "other rules":
-            monkeypatch.setattr(lexical_cache, "_FORMAT", 0)
+            monkeypatch.setattr(index_file, "_FORMAT", 0)
         case _:
             tools = [replace(tool, digest="other") for tool in map(_plain, tools)]
 

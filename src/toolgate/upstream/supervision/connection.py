@@ -10,7 +10,7 @@ from toolgate.errors import ConnectionLostError, LoginNeededError, ToolgateError
 from toolgate.types import ServerSpec
 from toolgate.upstream.base import Wire
 from toolgate.upstream.era_session import EraSession, EraSessionObserver
-from toolgate.upstream.supervision.demand import Demand
+from toolgate.upstream.supervision.on_demand import Demand
 
 __all__ = ["ConnectFailure", "connect", "wait_for_end"]
 

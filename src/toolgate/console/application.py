@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 
 PAGES = (
     "home",
-    "go",
+    "command_palette",
     "servers",
     "tools",
     "search",

@@ -181,7 +181,7 @@ class ChatService:
             stored = await self._store.messages(
                 thread.thread_id, after=int(thread.state.get("from", 0))
             )
-            history, question, system = _split(self._whole(request))
+            history, question, system = _split(self._whole(request) if request.is_whole else ())
             starts = request.is_whole and not stored
             if starts and history:
                 before = [to_stored(message, f"{run.run_id}-before") for message in history]
@@ -194,7 +194,7 @@ class ChatService:
                 writer.messages_written = len(state.get("messages", []))
             else:
                 turn = self._turn(run, request, choices)
-                turn.system = system if request.is_whole else ""
+                turn.system = system
                 new_messages = question if starts else _new_in(request)
                 state: TurnState = {"messages": [turn.note(message) for message in new_messages]}
                 turn.pending = pending_calls(thread.state, messages)

@@ -146,8 +146,7 @@ class _Supervisor:
 
     async def run(self) -> int:
         """Serve until a signal arrives; return the exit status."""
-        if sys.platform == "win32":  # the settings refuse it before, with what is allowed
-            raise NotImplementedError
+        assert sys.platform != "win32"  # the settings refuse workers there
         had_terminal = sys.stderr.isatty()
         with received(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
             async with anyio.create_task_group() as tasks:

@@ -33,8 +33,9 @@ _MAX_NAMED = 20
 """Withheld tools that a receipt names."""
 _MAX_SERVERS_NAMED = 8
 """Servers that a notice names (chosen)."""
-_FIRST_LISTING_S = 10.0
-"""Seconds a call waits for a server that is starting: most local servers need 1 to 5 s."""
+_FIRST_LISTING_S = 30.0
+"""Seconds a call waits for a server that is starting (chosen): most local servers need 1 to 5 s,
+those that `npx` or `uvx` downloads first need 20; clients give up after 60."""
 _MAX_CALLERS = 1_000
 """Callers for which withheld tools are remembered."""
 

@@ -25,7 +25,7 @@ NAMES = (
     "turns",
     "documents",
 )
-"""What `make bench` runs."""
+"""The benchmarks that `make bench` runs."""
 
 LONG_NAMES = (
     "ablation",
@@ -38,11 +38,11 @@ LONG_NAMES = (
     "tail",
     "token_estimate",
 )
-"""Run when named: they take long, or want data that does not come along."""
+"""Run only when named: they take long, or need data that is not in the repository."""
 
 
 def main() -> None:
-    """Run those that are named, or all but the long ones."""
+    """Run the named benchmarks, or all except the long ones."""
     parser = parser_of()
     every = (*NAMES, *LONG_NAMES)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(every))

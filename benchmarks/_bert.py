@@ -1,7 +1,7 @@
-"""A model folder as large as bge-small, with weights that mean nothing: for times, not for answers.
+"""Builds a model as large as bge-small with random weights, to measure time but not answers.
 
-Twelve layers of 384 numbers, twelve heads, 1,536 numbers between: 33 million weights, as
-https://huggingface.co/BAAI/bge-small-en-v1.5 has, in the operations that exporters write.
+Twelve layers of 384 dimensions, twelve heads, 1,536 hidden units: 33 million weights, as in
+https://huggingface.co/BAAI/bge-small-en-v1.5, made of the operations that exporters write.
 """
 
 from pathlib import Path
@@ -24,7 +24,7 @@ LAYERS, WIDTH, HEADS, BETWEEN, PIECES, LONGEST = 12, 384, 12, 1_536, 30_522, 512
 
 
 def bge_small_sized(folder: Path, layers: int = LAYERS) -> Path:
-    """Make the folder: `model.onnx` and `tokenizer.json`."""
+    """Create the folder with `model.onnx` and `tokenizer.json`."""
     folder.mkdir(parents=True)
     with np.load(MODEL) as parts:
         pieces = parts["vocabulary"].tobytes().decode().split("\n")[:PIECES]
@@ -47,7 +47,7 @@ class _Graph:
         self._weights: list[Any] = []
 
     def model(self, layers: int) -> onnx.ModelProto:
-        """The whole of it."""
+        """The finished model."""
         whole = helper.make_tensor_value_info
         hidden = self._embedded()
         mask = self._mask()

@@ -1,4 +1,4 @@
-"""A collector of traces in a process of its own: takes what comes, and throws it away."""
+"""A trace collector in a process of its own; it accepts everything and discards it."""
 
 import subprocess
 import sys
@@ -29,7 +29,7 @@ server.serve_forever()
 
 @contextmanager
 def collector() -> Generator[str]:
-    """Its address while it runs."""
+    """The collector's address while it runs."""
     child = subprocess.Popen([sys.executable, "-c", _PROGRAM], stdout=subprocess.PIPE, text=True)
     try:
         assert child.stdout is not None

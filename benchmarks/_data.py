@@ -1,4 +1,4 @@
-"""The data sets that the benchmarks bring along."""
+"""The data sets that come with the benchmarks."""
 
 import json
 from pathlib import Path
@@ -7,18 +7,18 @@ from typing import Any
 __all__ = ["DATA", "OWN_NAMES", "PHRASES", "REAL_TOOLS", "read_rows"]
 
 DATA = Path(__file__).parent / "data"
-"""Folder of the data sets; its README says where each is from."""
+"""Folder of the data sets; its README names their sources."""
 
 REAL_TOOLS = DATA / "real_tools.jsonl"
-"""Definitions of the tools of 37 published servers."""
+"""Tool definitions of 37 published servers."""
 
 PHRASES = DATA / "phrases.jsonl"
-"""Short requests, and which of these tools serve them."""
+"""Short requests, each with the tools that serve it."""
 
 OWN_NAMES = DATA / "own_names.jsonl"
-"""Requests that contain people's own names for things, and which of these tools serve them."""
+"""Requests with users' own names for things, each with the tools that serve it."""
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """The objects of a file with one JSON object per line."""
+    """Read the objects of a JSON Lines file."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]

@@ -1,4 +1,4 @@
-"""Requests to the gateway's HTTP interface within this process, without a socket."""
+"""Sends requests to the gateway's HTTP interface in this process, without a socket."""
 
 import asyncio
 import time
@@ -13,41 +13,41 @@ from benchmarks._mcp import tools_call
 __all__ = ["LOCAL_HOST", "Request", "echo_request", "send", "wait_until_idle"]
 
 LOCAL_HOST = (b"host", b"127.0.0.1:7420")
-"""A host that the gateway accepts: the port is that of its default address."""
+"""A host that the gateway accepts; the port is its default."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """An HTTP request as bytes, so that building it costs nothing where it is timed."""
+    """A ready-made HTTP request, so that building it is not timed."""
 
     path: str
-    """Path without its query."""
+    """Path without the query."""
 
     headers: Sequence[tuple[bytes, bytes]]
-    """Headers in lower case."""
+    """Headers, with lower-case names."""
 
     method: str = "POST"
     """HTTP method."""
 
     query: str = ""
-    """What follows the question mark."""
+    """Query string, without the question mark."""
 
     body: bytes = b""
-    """The whole body."""
+    """The complete body."""
 
 
 def echo_request(*headers: tuple[bytes, bytes]) -> Request:
-    """A `tools/call` of `echo` of the server `a` by a client of the modern protocol."""
+    """A modern `tools/call` request for `echo` of server `a`."""
     message, names = tools_call("a__echo", {"text": "x"})
     pairs = [(name.lower().encode(), value.encode()) for name, value in names.items()]
     return Request(path="/mcp", headers=[LOCAL_HOST, *pairs, *headers], body=orjson.dumps(message))
 
 
 async def send(application: Any, request: Request, *, expected: int = 200) -> bytes:
-    """The body of the answer.
+    """Return the body of the response.
 
     Raises:
-        AssertionError: The answer has another status.
+        AssertionError: The response has another status.
     """
     sent: list[Any] = []
     waiting = [{"type": "http.request", "body": request.body, "more_body": False}]
@@ -74,9 +74,9 @@ async def send(application: Any, request: Request, *, expected: int = 200) -> by
 
 
 async def wait_until_idle() -> None:
-    """Wait until work in the background is done: half a second with at most 30 ms of CPU time.
+    """Wait until background work is done: half a second with at most 30 ms of CPU time.
 
-    Gives up after a minute, as a machine under load may never be that quiet.
+    Gives up after a minute, since a busy machine may never be that quiet.
     """
     for _ in range(120):
         began = time.process_time()

@@ -1,4 +1,4 @@
-"""The load generator as a program of its own, so that it takes no time of what is measured."""
+"""Runs the load generator as its own process, so that its CPU time is not measured."""
 
 import json
 import subprocess
@@ -25,7 +25,7 @@ def load(
     calls: int = 500,
     pids: Sequence[int] = (),
 ) -> dict[str, Any]:
-    """Load an endpoint; the row of the generator.
+    """Put load on an endpoint and return the generator's row.
 
     Raises:
         AssertionError: A call failed.
@@ -49,7 +49,7 @@ def load(
 
 
 def own_cpu_s(pid: int) -> float:
-    """CPU seconds of a process so far, without its children."""
+    """CPU seconds that a process has used so far, without its children."""
     times = psutil.Process(pid).cpu_times()
     return times.user + times.system
 

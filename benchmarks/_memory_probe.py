@@ -1,4 +1,4 @@
-"""Asks a gateway process where its memory is."""
+"""Asks a gateway process what its memory is used for."""
 
 import json
 import signal
@@ -19,24 +19,24 @@ CAUSES = {
     "free in C's heap": "malloc_free",
     "mapped files": "RssFile",
 }
-"""Fields of a report, in bytes, by what they are."""
+"""Fields of a report, in bytes, by description."""
 
 _REPORT_S = 180.0
-"""Seconds for a report; a trace takes long to sort. Chosen."""
+"""Seconds to wait for a report; sorting a trace takes long (chosen)."""
 
 
 class MemoryProbe:
-    """Has a gateway process that was started with `env` report on itself."""
+    """Makes a gateway process that was started with `env` report on itself."""
 
     def __init__(self, folder: Path, *, trace: bool = False) -> None:
-        """Choose where the report is written; `trace` makes allocations be traced."""
+        """Choose where the report is written; with `trace`, allocations are traced."""
         self._report = folder / "memory.json"
         self.env = {"PYTHONPATH": str(PROBE), "TOOLGATE_MEMORY_REPORT": str(self._report)}
         if trace:
             self.env["TOOLGATE_MEMORY_TRACE"] = "1"
 
     def take(self, pid: int) -> dict[str, Any]:
-        """The report, once it is written."""
+        """Wait for the report and return it."""
         self._report.unlink(missing_ok=True)
         psutil.Process(pid).send_signal(signal.SIGUSR2)
         wait_until(

@@ -18,14 +18,14 @@ __all__ = [
 ]
 
 SELECTIONS: Final = (4, 8, 11, 11, 20)
-"""Servers of catalogs in which a part of the phrases has no tool."""
+"""Servers of catalogs in which some phrases have no tool."""
 _SAME_PURPOSE: Final = re.compile(
     r"k8s|kube|helm|docker|container|redis|mongo|sql|postgres|database|neo4j|memory|knowledge"
     r"|git|repo|codebase|file|desktop|commander|shell|terminal|drive|slack|discord|telegram"
     r"|whatsapp|waha",
     re.IGNORECASE,
 )
-"""Names of servers that do the same as one of the ten; their tools would count as wrong."""
+"""Servers that do the same as one of the ten; their tools would count as wrong."""
 
 
 def phrase_sets(split: str) -> list[LabelledSet]:
@@ -48,7 +48,7 @@ def phrase_sets(split: str) -> list[LabelledSet]:
 
 
 def phrases_of_some_servers(split: str) -> list[LabelledSet]:
-    """The same over the tools of some servers each, the same ones every time."""
+    """The same over the tools of a few servers at a time, always the same ones."""
     rows = [row for row in read_rows(PHRASES) if row["split"] == split]
     rng = random.Random(7)
     tools = real_tools()
@@ -65,9 +65,9 @@ def phrases_of_some_servers(split: str) -> list[LabelledSet]:
 
 
 def requests_with_own_names(distractors: Sequence[SearchableTool] = ()) -> LabelledSet:
-    """Requests with own names of resources, paths and ids, over the tools of ten servers.
+    """Requests with users' own names, paths and IDs, over the tools of ten servers.
 
-    Of the distractors, those whose servers have tools for the same are left out.
+    Distractors from servers that offer the same tools are left out.
     """
     rows = read_rows(OWN_NAMES)
     servers = {key.partition(":")[0] for row in rows for key in row["relevant"]}

@@ -1,4 +1,4 @@
-"""A benchmark's figures: as a table for people, as JSON for machines, with where they come from."""
+"""A benchmark's figures as a table or as JSON, with the machine they were measured on."""
 
 import argparse
 import json
@@ -34,41 +34,41 @@ _LIBRARIES = ("mcp", "aiohttp", "uvicorn", "orjson", "SQLAlchemy", "numpy")
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """A figure that was promised, and what it is here."""
+    """A promised figure, and what was measured."""
 
     what: str
     """What is measured, with its unit."""
 
     measured: float
-    """What it is."""
+    """The measured figure."""
 
     limit: float
-    """What was promised."""
+    """The promised figure."""
 
     at_least: bool = False
-    """Whether more is better; otherwise less is."""
+    """Whether higher is better; otherwise lower is."""
 
     @property
     def met(self) -> bool:
-        """Whether the promise holds in this run."""
+        """Whether this run keeps the promise."""
         return self.measured >= self.limit if self.at_least else self.measured <= self.limit
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What one benchmark found."""
+    """The result of one benchmark."""
 
     name: str
     """Name of its module."""
 
     title: str
-    """What it measures, as a sentence without its full stop."""
+    """What it measures, as a sentence without the full stop."""
 
     rows: Sequence[Mapping[str, Any]]
-    """The table; the keys of the first row are its head."""
+    """The table; the keys of the first row are its header."""
 
     targets: Sequence[Target] = ()
-    """What was promised."""
+    """The promised figures."""
 
     notes: Sequence[str] = ()
     """What a reader has to know."""
@@ -78,11 +78,11 @@ class Report:
 
 
 Measure = Callable[[bool], Report]
-"""A benchmark; its argument is whether the quick form is wanted."""
+"""A benchmark; its argument chooses the quick form."""
 
 
 def surroundings() -> dict[str, Any]:
-    """Machine, date and versions."""
+    """Return the machine, the date and the versions."""
     return {
         "machine": {
             "cpu": _cpu_name(),
@@ -100,15 +100,15 @@ def surroundings() -> dict[str, Any]:
 
 
 def main(name: str, measure: Measure) -> None:
-    """The command line of a benchmark without options of its own."""
+    """Run the command line of a benchmark that has no options of its own."""
     print_measured(parser_of(name).parse_args(), measure)
 
 
 def parser_of(name: str = "") -> argparse.ArgumentParser:
-    """A parser with the options that all benchmarks share.
+    """Return a parser with the options that all benchmarks share.
 
     Args:
-        name: Of the benchmark; empty for the program that runs several.
+        name: Name of the benchmark; empty for the program that runs several.
     """
     parser = argparse.ArgumentParser(prog="python -m benchmarks" + (f".{name}" if name else ""))
     parser.add_argument("--json", action="store_true", help="one JSON document instead of tables")
@@ -119,7 +119,7 @@ def parser_of(name: str = "") -> argparse.ArgumentParser:
 
 
 def print_measured(options: argparse.Namespace, *measures: Measure) -> None:
-    """Measure as the shared options say, and print."""
+    """Measure according to the shared options, and print."""
     print_all(
         [partial(run, measure, quick=options.quick) for measure in measures],
         as_json=options.json,
@@ -127,14 +127,14 @@ def print_measured(options: argparse.Namespace, *measures: Measure) -> None:
 
 
 def run(measure: Measure, *, quick: bool) -> Report:
-    """Measure, and note how loaded the machine was around it."""
+    """Measure, and record the load of the machine before and after."""
     before = os.getloadavg()[0]
     report = measure(quick)
     return replace(report, load=(round(before, 2), round(os.getloadavg()[0], 2)))
 
 
 def print_all(measurements: Sequence[Callable[[], Report]], *, as_json: bool) -> None:
-    """Measure and print in one form or the other; tables come one by one, so none is lost."""
+    """Measure, and print as JSON or as tables; each table is printed as soon as it is complete."""
     around = surroundings()
     if as_json:
         reports = [_as_json(measured()) for measured in measurements]

@@ -1,4 +1,4 @@
-"""Servers to put behind a gateway: real ones, ones that list real tools, the probe server."""
+"""Servers to put behind a gateway: published ones, ones with real tool lists, the probe server."""
 
 import json
 import sys
@@ -17,7 +17,7 @@ from toolgate.types import Json
 __all__ = ["HANGING", "ProbedGateway", "menu_servers", "probed_gateway", "real_servers"]
 
 _MAX_COPIES = 20
-"""Chosen: enough copies of a single kind of server for the largest number that is asked for."""
+"""Chosen: enough copies of one kind of server for the largest number that is requested."""
 
 
 def stdio_probe(name: str, *options: str) -> Json:
@@ -51,7 +51,7 @@ def real_servers(folder: Path, count: int) -> dict[str, Json]:
 
 
 def menu_servers(count: int | None = None) -> dict[str, Json]:
-    """Configuration of servers that list the tools of published ones; all 37, or the first."""
+    """Configuration of servers with the tool lists of the 37 published ones, or of the first."""
     lines = menu_server.DATA.read_text(encoding="utf-8").splitlines()
     names = list(dict.fromkeys(json.loads(line)["server"] for line in lines))[:count]
     return {
@@ -61,13 +61,13 @@ def menu_servers(count: int | None = None) -> dict[str, Json]:
 
 @dataclass(frozen=True, kw_only=True)
 class ProbedGateway:
-    """A gateway process, and a probe server over HTTP to compare it with."""
+    """A gateway process, and a probe server over HTTP for comparison."""
 
     direct_url: str
     """Address of the probe server."""
 
     probe_pid: int
-    """Its process."""
+    """Process of the probe server."""
 
     gateway: RunningGateway
     """The gateway."""
@@ -75,11 +75,11 @@ class ProbedGateway:
 
 @contextmanager
 def probed_gateway(*stdio: str, http: str = "") -> Iterator[ProbedGateway]:
-    """Start both; every server is ready.
+    """Start both, and wait until every server is ready.
 
     Args:
         stdio: Names of probe servers over stdio behind the gateway.
-        http: Name of the probe server over HTTP behind the gateway; without one it stands alone.
+        http: Name of the HTTP probe server behind the gateway; without it, it is not behind it.
     """
     port = free_port()
     url = f"http://127.0.0.1:{port}/mcp"

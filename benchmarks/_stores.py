@@ -1,4 +1,4 @@
-"""Empty databases of both kinds that a shared gateway keeps its data in."""
+"""Empty databases of both kinds that a gateway can use as its store."""
 
 import tempfile
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ KINDS = ("SQLite", "PostgreSQL")
 
 @contextmanager
 def new_store_url(kind: str) -> Iterator[str]:
-    """Address of a new database, which is removed afterwards.
+    """Yield the URL of a new database, which is removed afterwards.
 
     Args:
         kind: One of `KINDS`.

@@ -1,4 +1,4 @@
-"""Sends turns to a chat endpoint, in a process of its own, and prints what it saw as JSON.
+"""Sends turns to a chat endpoint from its own process, and prints what it saw as JSON.
 
 python benchmarks/_turn_client.py URL '{"mode": "turns", "count": 50, "thread": "t"}'
 """
@@ -68,7 +68,7 @@ async def one(
 
 
 def _has_text(line: bytes) -> bool:
-    """Whether a line of a stream has a piece of the answer."""
+    """Whether a line of a stream contains part of the answer."""
     if not line.startswith(b"data: {"):
         return False
     choices = json.loads(line[6:])["choices"]

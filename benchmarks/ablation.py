@@ -1,14 +1,14 @@
-"""What each part of the hybrid search is worth, and whether it loses to one of them.
+"""Measures what each part of the hybrid search adds, and whether it loses to any of them.
 
     python -m benchmarks.ablation [FOLDER …] [--distractors FOLDER] [--most 300] [--quick] [--json]
 
-A FOLDER is a set as `toolgate eval tools` reads it; `FOLDER+OTHER` adds the tools of its sibling
-OTHER. The phrases of `benchmarks/data` that were not used for fitting always come first, then the
-requests with own names, also among the tools of `--distractors`. Each cell
-is R@5 (share of the needed tools among the first five), and behind it by how much the default is
-better, with a 95 % interval (paired bootstrap over the requests). Fails where the default loses
-more than .01 to one of its parts. "log of a fifth" and "of four fifths": five folds, where the
-requests of other folds, with the tools they needed, stand in the usage log.
+A FOLDER is a data set as `toolgate eval tools` reads it; `FOLDER+OTHER` adds the tools of its
+sibling OTHER. The phrases of `benchmarks/data` that were not used for fitting always come first,
+then the requests with users' own names, also among the tools of `--distractors`. Each cell shows
+R@5 (share of the needed tools among the first five), then the lead of the default with a 95 %
+interval (paired bootstrap over the requests). Fails where the default loses more than .01 to one of
+its parts. "log of a fifth" and "of four fifths": five folds, where the usage log contains the
+requests of other folds with the tools they needed.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ WITHOUT: Mapping[str, Options] = {
     "without reranking": replace(DEFAULT, reranking=False),
 }
 LOST = 0.01
-"""R@5 that the default may lose to one of its parts on a set."""
+"""Largest loss in R@5 of the default against one of its parts, on any set."""
 SAMPLES = 1_000
 """Samples of the bootstrap."""
 FOLDS = 5
@@ -53,13 +53,13 @@ SHOWN = 10
 def measure(
     quick: bool, folders: Sequence[str] = (), most: int = 300, distractors: str = ""
 ) -> Report:
-    """Rank the requests with and without each part; gives the table.
+    """Rank the requests with and without each part, and return the table.
 
     Args:
-        quick: Few requests.
-        folders: A set each, or set+distractors; without any, the one that comes along.
-        most: Requests of a set at most.
-        distractors: Folder of tools among which requests with own names are asked too.
+        quick: Use few requests.
+        folders: Data sets, or set+distractors; by default, the set in the repository.
+        most: Largest number of requests of a set.
+        distractors: Folder of tools to add to the requests with users' own names.
     """
     most = 5 * FOLDS if quick else most
     sets = [
@@ -125,7 +125,7 @@ async def _table(sets: Sequence[LabelledSet]) -> dict[str, list[list[float]]]:
 async def _with_log(
     search: HybridSearch, labelled: LabelledSet, embedder: BundledEmbedder, logged: int
 ) -> list[list[str]]:
-    """Each request with a log of `logged` other folds."""
+    """Rank each request with a log of `logged` other folds."""
     texts = [question.text for question in labelled.questions]
     vectors = await embedder.embed(texts, "query")
     folds: list[Learned] = []

@@ -1,10 +1,11 @@
-"""What it costs to know who asks and to decide what they may do.
+"""Measures what it costs to authenticate callers and to decide what they may do.
 
     python -m benchmarks.access [--quick] [--json]
 
-A call through the whole HTTP door within this process, with everything off (`auth = "local"`, no
-audit, no limits) and with everything on, in turns; and decisions over 10,000 tools, 1,000 rules and
-10,000 tokens. CPU time of this process; the upstream answers within it, in both rows.
+Calls go through the complete HTTP interface in this process, alternating between everything off
+(`auth = "local"`, no audit, no limits) and everything on. Decisions are made over 10,000 tools,
+1,000 rules and 10,000 tokens. CPU time of this process; both rows include the upstream server,
+which runs in it.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ from toolgate.types import Caller, Identity, ServerSpec
 
 
 def measure(quick: bool) -> Report:
-    """Call, then decide; gives the table."""
+    """Call, then decide; return the table."""
     off_ms, audit_ms, on_ms = asyncio.run(_calls(blocks=2 if quick else 30))
     rows = [
         {"what": "call, everything off, CPU ms", "value": off_ms},
@@ -82,11 +83,11 @@ async def _calls(*, blocks: int) -> tuple[float, float, float]:
 
 
 async def _block(door: HttpApplication, request: Request, calls: int = 200) -> float:
-    """CPU milliseconds of a call, on average; the writer of the audit has its share."""
+    """Average CPU milliseconds of a call, including the audit writer's share."""
     began = time.process_time()
     for _ in range(calls):
         await send(door, request)
-    await asyncio.sleep(0.15)  # the audit is written meanwhile
+    await asyncio.sleep(0.15)  # the audit is written in the meantime
     return (time.process_time() - began) * 1000 / calls
 
 
@@ -197,7 +198,7 @@ def _decisions(*, tokens: int) -> dict[str, float]:
     return {
         "rules compiled, s": compiled_s,
         "first mask, median, ms": median(first) * 1000,
-        # The one or two slowest of ten thousand are the machine's.
+        # The slowest one or two of ten thousand are caused by the machine.
         "first mask, worst, ms": first[-max(1, len(first) // 1000) - 1] * 1000,
         "cached mask, µs": median(again) * 1e6,
         "first decision, median, µs": median(decided) * 1e6,

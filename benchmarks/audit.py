@@ -1,10 +1,10 @@
-"""What it takes to prove and to search a large audit.
+"""Measures how long it takes to verify and to search a large audit.
 
     python -m benchmarks.audit [--quick] [--json]
 
-Writes 1,000,000 records (4,000 with --quick) into a new store, as a shared gateway would: two a
-call, forty servers, some failures, some tokens. Then checks all of it, and lists by single and by
-combined filters, 50 records each. SQLite and PostgreSQL. Wall time.
+Writes 1,000,000 records (4,000 with --quick) into a new store, as a shared gateway would: two per
+call, forty servers, some failures, some tokens. Then verifies all of them, and lists 50 records at
+a time by single and combined filters. SQLite and PostgreSQL; wall time.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ FILTERS = {
 
 
 def measure(quick: bool) -> Report:
-    """Write, check, search; gives the table."""
+    """Write, verify and search; return the table."""
     count = 4_000 if quick else 1_000_000
     rows: list[dict[str, Any]] = []
     targets: list[Target] = []

@@ -1,11 +1,11 @@
-"""How much of our own code one request runs: functions, files, jumps from file to file.
+"""Counts how much of our code a request runs: functions, files, jumps between files.
 
     python -m benchmarks.call_path [--quick] [--json] [--list]
 
-Each request goes through the HTTP interface within this process, with one server, and is traced
-when everything is loaded. A jump is a call of a function in another
-file than the function entered before it: what a reader who follows the request has to open.
-`--list` prints the functions as they are entered, indented by depth.
+Each request goes through the HTTP interface in this process, with one server, and is traced once
+everything is loaded. A jump is a call to a function in another file than that of the function
+entered before it: a file that a reader who follows the request has to open. `--list` prints the
+functions in the order in which they are entered, indented by depth.
 """
 
 import asyncio
@@ -30,13 +30,13 @@ from toolgate.testing import FakeUpstream, memory_app, text_result
 
 SOURCES = f"{Path(toolgate.__file__).parent}/"
 MAX_JUMPS = {"tools/call": 119, "tool_discovery": 194, "chat turn": 280}
-"""Two thirds of 178, 291 and 420, which this script counted before the structure was reworked."""
+"""Two thirds of 178, 291 and 420, the counts of this script before the code was restructured."""
 KEY = "k"
 SHARED_HEADERS = (LOCAL_HOST, (b"x-toolgate-key", KEY.encode()))
 WARM_UPS, REPEATS = 2, 5
-"""Chosen: what the first two requests load and remember is no part of the path."""
+"""Chosen: the first two requests load and cache things, which is not part of the path."""
 PAUSE_S = 0.2
-"""Chosen: the audit is written every 200 ms, and is no part of a request."""
+"""Chosen: the audit is written every 200 ms, outside the request."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,17 +44,17 @@ class Entry:
     """A function of ours that was entered."""
 
     file: str
-    """Path below the package."""
+    """Path within the package."""
 
     function: str
     """Its qualified name."""
 
     depth: int
-    """How many functions of ours are below it on the stack."""
+    """How many of our functions are below it on the stack."""
 
 
 def measure(quick: bool) -> Report:
-    """Trace each request; gives the table. The quick form is the same."""
+    """Trace each request and return the table. The quick form is the same."""
     del quick
     traces = asyncio.run(_traces())
     rows = [
@@ -102,7 +102,7 @@ async def _traces() -> dict[str, list[Entry]]:
 
 
 async def _traced(application: Any, requests: Sequence[Request]) -> list[Entry]:
-    """What a request enters, at the least: what runs in the background only adds to it."""
+    """The fewest functions that a request enters: background work only adds to them."""
     traces: list[list[Entry]] = []
     for request in requests:
         with _tracing() as entries:
@@ -114,7 +114,7 @@ async def _traced(application: Any, requests: Sequence[Request]) -> list[Entry]:
 
 @contextmanager
 def _tracing() -> Iterator[list[Entry]]:
-    """Collect what this thread enters meanwhile."""
+    """Collect the functions that this thread enters."""
     entries: list[Entry] = []
 
     def enter(frame: FrameType, event: str, _argument: object) -> None:
@@ -131,7 +131,7 @@ def _tracing() -> Iterator[list[Entry]]:
 
 
 def _depth(frame: FrameType | None) -> int:
-    """How many functions of ours are on the stack from this frame down."""
+    """How many of our functions are on the stack from this frame down."""
     depth = 0
     while frame is not None:
         depth += frame.f_code.co_filename.startswith(SOURCES)
@@ -151,7 +151,7 @@ def _chat(text: str) -> Request:
     return Request(path="/v1/chat/completions", headers=headers, body=orjson.dumps(body))
 
 
-# A search is asked for something else each time, so that no remembered answer is given.
+# Each search asks for something else, so that no cached answer is returned.
 REQUESTS = {
     "tools/call": [_call("github__list_issues", {})] * REPEATS,
     "tool_execute": [_call("tool_execute", {"toolKey": "github:list_issues", "arguments": {}})]

@@ -1,10 +1,10 @@
-"""What a call costs: CPU of the gateway process, calls a second, added time; beside a direct call.
+"""Compares a call through the gateway with a direct one: CPU, calls per second, added time.
 
     python -m benchmarks.calls [--quick] [--json]
 
-One probe server over streamable HTTP and one over stdio stand behind `toolgate serve`. Every round
-measures every row once, direct calls of the same probe server included; of the rounds the table
-shows the median and, for CPU, the least disturbed one.
+`toolgate serve` stands in front of two probe servers, one over streamable HTTP and one over stdio.
+Each round measures every row once, including direct calls to the same probe server. The table shows
+the median of the rounds and, for CPU, the least disturbed round.
 """
 
 from dataclasses import dataclass, field
@@ -52,7 +52,7 @@ CASES = (
 
 
 def measure(quick: bool) -> Report:
-    """Run the rounds; gives the table."""
+    """Run the rounds and return the table."""
     rounds, calls = (1, 20) if quick else (4, 600)
     levels = QUICK_CONCURRENCIES if quick else CONCURRENCIES
     found: dict[tuple[str, int], list[dict[str, Any]]] = {}
@@ -110,7 +110,7 @@ def _row(
 def _added_ms(
     name: str, era: str, concurrency: int, found: dict[tuple[str, int], list[dict[str, Any]]]
 ) -> float:
-    """Least p50 of the rounds less the least direct one: both undisturbed."""
+    """Lowest p50 of the rounds minus the lowest direct one, since both are undisturbed."""
     least, direct = (
         min(row["p50_ms"] for row in found[case, concurrency]) for case in (name, f"direct, {era}")
     )
@@ -123,7 +123,7 @@ def _targets(
     http, stdio = "HTTP upstream, modern", "stdio upstream, modern"
 
     def cpu(name: str) -> float:
-        """The cheapest level counts: all of them run the same code, some are disturbed."""
+        """The cheapest level counts: all run the same code, and some are disturbed."""
         return min(row["cpu_ms"] for level in levels for row in found[name, level])
 
     return [

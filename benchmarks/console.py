@@ -1,11 +1,11 @@
-"""What the pages of the console take.
+"""Measures how long the console's pages take.
 
     python -m benchmarks.console [--quick] [--json]
 
-Each page within this process, with 200 servers, 5,000 tools and 1,000,000 records of the audit
-(10 servers and 2,000 records with --quick), on SQLite and on PostgreSQL: the first of each page
-left out, then the median CPU time of the process, and the least time that passed, in which
-PostgreSQL has its share.
+Each page is requested in this process, with 200 servers, 5,000 tools and 1,000,000 audit records
+(10 servers and 2,000 records with --quick), on SQLite and PostgreSQL. The first request for a page
+is left out. Shown are the median CPU time of this process and the shortest elapsed time, which
+includes PostgreSQL's share.
 """
 
 import asyncio
@@ -72,7 +72,7 @@ PAGES: tuple[tuple[str, dict[str, str]], ...] = (
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
-    """How much there is, and how often a page is asked for."""
+    """How much data there is, and how often a page is requested."""
 
     servers: int
     records: int
@@ -88,14 +88,14 @@ class Taken:
     """What a page took."""
 
     cpu_ms: float
-    """CPU time of this process, median."""
+    """Median CPU milliseconds of this process."""
 
     wall_ms: float
-    """Time that passed, least."""
+    """Shortest elapsed milliseconds."""
 
 
 def measure(quick: bool) -> Report:
-    """Fill, look at every page; gives the table."""
+    """Fill the store, request every page and return the table."""
     size = QUICK if quick else FULL
     found: dict[str, dict[str, Taken]] = {}
     for store in KINDS:
@@ -142,7 +142,7 @@ _POSTGRES = {
 
 
 def _double(database: Any) -> None:
-    """As many records again, at any time of the last 90 days."""
+    """Copy the records until there are enough, at random times in the last 90 days."""
     if hasattr(database, "pgconn"):
         values = _POSTGRES
         wanted = "SELECT column_name FROM information_schema.columns WHERE table_name = 'audit'"
@@ -156,7 +156,7 @@ def _double(database: Any) -> None:
 
 
 def _settle(database: Any) -> None:
-    """What databases do by themselves some time after so many new rows."""
+    """Do what databases do by themselves some time after so many new rows."""
     is_postgres = hasattr(database, "pgconn")
     database.execute("VACUUM ANALYZE audit" if is_postgres else "PRAGMA wal_checkpoint(TRUNCATE)")
 
@@ -202,7 +202,7 @@ async def _pages(url: str, size: Size) -> dict[str, Taken]:
                 wanted = {key: last[0].record_id if v == "LAST" else v for key, v in query.items()}
                 await _page(door, name, wanted)
                 if size is FULL:
-                    await wait_until_idle()  # the page's own counting in the background is done
+                    await wait_until_idle()  # the page's own background count is done
                 times = [await _page(door, name, wanted) for _ in range(size.rounds)]
                 label = f"{name or 'home'}?{urlencode(query)}" if query else name or "home"
                 found[label] = Taken(
@@ -213,7 +213,7 @@ async def _pages(url: str, size: Size) -> dict[str, Taken]:
 
 
 async def _page(door: HttpApplication, path: str, query: dict[str, str]) -> tuple[float, float]:
-    """CPU milliseconds of a page, and those that passed."""
+    """CPU milliseconds of a page, and elapsed milliseconds."""
     request = Request(
         method="GET",
         path=f"/console/{path}".rstrip("/"),

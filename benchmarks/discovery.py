@@ -1,9 +1,9 @@
-"""How long `tool_discovery` takes through an MCP client, with 20 running servers and one hanging.
+"""Measures `tool_discovery` through an MCP client, with 20 running servers and one that hangs.
 
     python -m benchmarks.discovery [--quick] [--json]
 
-The requests are in plain words and change from call to call. The reference row is `server/discover`
-over the same connections: what a request costs that searches nothing.
+The requests are in plain words and differ from call to call. The reference row is `server/discover`
+over the same connections: the cost of a request that searches nothing.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ QUERIES = (
 
 
 def measure(quick: bool) -> Report:
-    """Run the rounds; gives the table."""
+    """Run the rounds and return the table."""
     rounds, calls = (1, 40) if quick else (5, 400)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -101,7 +101,7 @@ async def _measure(
 async def _load(
     url: str, pid: int, make: Callable[[], tuple[str, dict[str, Any]]], *, at_once: int, calls: int
 ) -> dict[str, float]:
-    """Spread calls over connections; times in milliseconds."""
+    """Spread calls over connections; returns times in milliseconds."""
     clients = [Mcp(url, "modern") for _ in range(at_once)]
     spent: list[float] = []
     left = iter(range(calls))

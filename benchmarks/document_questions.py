@@ -1,4 +1,4 @@
-"""How often documents answer the questions of ordinary people, and what that costs in tokens.
+"""Measures how often documents answer ordinary questions, and what that costs in tokens.
 
     python -m benchmarks.document_questions DATA [--json]
 
@@ -8,8 +8,8 @@ DATA is a folder into which the packages of `COLLECTIONS` were unpacked:
     for package in *.deb; do dpkg-deb -x "$package" DATA; done
     npm pack fastify@5.12.8 && tar xzf fastify-5.12.8.tgz -C DATA
 
-A question is answered at k if one of the first k passages has the line that answers it. The
-questions and the lines are in `data/document_questions.jsonl`. No chat model is asked.
+A question is answered at k if one of the first k passages contains the line that answers it. The
+questions and these lines are in `data/document_questions.jsonl`. No chat model is used.
 """
 
 import gzip
@@ -55,32 +55,32 @@ COLLECTIONS = {
 """Files of each collection below DATA."""
 
 TUNED = ("calc", "nethack")
-"""Collections by which the retrieval was improved; the others are only measured."""
+"""Collections that were used to improve the retrieval; the others are only measured."""
 
 DEPTH = 5
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What became of a question."""
+    """The result for one question."""
 
     rank: int
-    """Place of the first passage that answers it, from 1 on; 0: none of those looked at."""
+    """Rank of the first passage that answers it, from 1; 0 if none of those retrieved does."""
 
     is_shown: bool
-    """Whether it is among those that a model gets."""
+    """Whether that passage is among those given to a model."""
 
     tokens: int
-    """Estimated tokens of what a model gets."""
+    """Estimated tokens of what a model is given."""
 
 
 def normalized(text: str) -> str:
-    """Letters and digits alone: line breaks, hyphens and markup do not count."""
+    """Keep letters and digits only: line breaks, hyphens and markup do not count."""
     return re.sub(r"[^a-z0-9]+", "", text.lower())
 
 
 def documents_of(folder: Path, patterns: Sequence[str]) -> Iterator[NewDocument]:
-    """The documents of a collection as text."""
+    """Return the documents of a collection as text."""
     for path in sorted(path for pattern in patterns for path in folder.glob(pattern)):
         data, name = path.read_bytes(), path.name
         if name.endswith(".gz"):
@@ -98,7 +98,7 @@ def documents_of(folder: Path, patterns: Sequence[str]) -> Iterator[NewDocument]
 async def answers_of(
     folder: Path, questions: Sequence[dict[str, Any]], database: Path
 ) -> dict[str, Answer]:
-    """Answers by the ID of their question."""
+    """Return the results by question ID."""
     settings = Settings(store=StoreSettings(url=f"sqlite:///{database}"))
     caller = Caller.local()
     answers: dict[str, Answer] = {}
@@ -129,7 +129,7 @@ async def answers_of(
 
 
 def table_row(name: str, answers: Sequence[Answer]) -> dict[str, Any]:
-    """The figures of some questions."""
+    """Return the figures for some questions."""
     return {
         "collection": name,
         "questions": len(answers),
@@ -141,7 +141,7 @@ def table_row(name: str, answers: Sequence[Answer]) -> dict[str, Any]:
 
 
 def measure_folder(folder: Path) -> Report:
-    """All questions; gives the table."""
+    """Ask all questions and return the table."""
     questions = read_rows(QUESTIONS)
     with tempfile.TemporaryDirectory() as scratch:
         answers = anyio.run(answers_of, folder, questions, Path(scratch) / "documents.db")

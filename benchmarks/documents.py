@@ -1,9 +1,9 @@
-"""Taking documents in and finding passages in them: time, memory.
+"""Measures time and memory of adding documents and retrieving passages.
 
     python -m benchmarks.documents [--quick] [--json]
 
-Texts are sentences of our own documentation, mixed; the store is a SQLite file, the model the
-bundled one. No chat model is asked.
+The texts are shuffled sentences of our own documentation; the store is a SQLite file, the model the
+bundled one. No chat model is used.
 """
 
 import random
@@ -36,7 +36,7 @@ def sentences() -> list[str]:
 
 
 async def figures(passages: int, questions: int, folder: Path) -> list[dict[str, Any]]:
-    """One row for each way to search."""
+    """Rows for each way to search."""
     said, chance = sentences(), random.Random(5)
     settings = Settings(store=StoreSettings(url=f"sqlite:///{folder / f'{passages}.db'}"))
     process, caller = psutil.Process(), Caller.local()
@@ -83,7 +83,7 @@ async def figures(passages: int, questions: int, folder: Path) -> list[dict[str,
 
 
 def measure(quick: bool) -> Report:
-    """Both sizes; gives the table."""
+    """Measure both sizes and return the table."""
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         for passages in (100,) if quick else SIZES:

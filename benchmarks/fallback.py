@@ -1,9 +1,9 @@
-"""How often words alone answer a search by meaning, under load and while the catalog changes.
+"""Counts how often a search falls back to words alone, under load and while tools change.
 
     python -m benchmarks.fallback [--quick] [--json]
 
-32 clients search over REST, each with requests of its own, while servers are restarted and all
-vectors are computed anew. Figures are those that the gateway counts itself, at `/api/v1/index`.
+32 clients search over REST, each with its own requests, while servers are restarted and all vectors
+are recomputed. The figures are the gateway's own counters from `/api/v1/index`.
 """
 
 import asyncio
@@ -24,11 +24,11 @@ from tests.real.processes import gateway
 CLIENTS = 32
 MOST_SHARE = 0.001
 DISTURBANCES = 5
-"""Times that a server is restarted and all vectors are computed anew."""
+"""How often a server is restarted and all vectors are recomputed."""
 
 
 def measure(quick: bool) -> Report:
-    """Run it; gives the table."""
+    """Run the load and return the table."""
     requests = 200 if quick else 20_000
     servers = menu_servers(4 if quick else None)
     names = sorted(servers)

@@ -1,9 +1,10 @@
-"""What the gateway itself takes with 20 real stdio servers: memory, and the start.
+"""Measures memory and start of the gateway process with 20 real stdio servers.
 
     python -m benchmarks.footprint [--quick] [--json]
 
-The first start lists the servers. Every further one finds the catalog in its store and has one
-server more, which never answers; it is ready when `tools/list` gives what it gave before.
+The first start lists the servers. Each further start finds the catalog in its store and has one
+more server, which never answers; the gateway is ready when `tools/list` returns what it returned
+before.
 """
 
 import json
@@ -28,7 +29,7 @@ QUERIES = ("read a file", "what time is it in Tokyo", "commit my changes", "reme
 
 
 def measure(quick: bool) -> Report:
-    """Start, measure, start again; gives the table."""
+    """Start, measure and start again; return the table."""
     starts = 1 if quick else 7
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -68,7 +69,7 @@ def measure(quick: bool) -> Report:
 
 
 def _start(folder: Path, servers: Mapping[str, Json], expected: int) -> dict[str, float]:
-    """Start once more over the same store; CPU seconds until the catalog is listed."""
+    """Start again over the same store; returns the CPU seconds until the catalog is listed."""
     began = time.perf_counter()
     with gateway(folder / "gateway", servers, {"mode": "all"}) as running:
         listed = _listed(running)
@@ -99,7 +100,7 @@ def _use(running: RunningGateway) -> None:
 
 
 def _listed(running: RunningGateway) -> int:
-    """How many tools a modern client is shown."""
+    """Number of tools that a modern client is shown."""
     body, headers = message("tools/list", {})
     request = urllib.request.Request(running.url, data=json.dumps(body).encode(), headers=headers)
     with urllib.request.urlopen(request, timeout=60) as answer:

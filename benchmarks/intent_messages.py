@@ -1,12 +1,12 @@
-"""How many fresh messages are told apart beside 0, 1 and 5 packs of the user's own.
+"""Measures intent recognition on fresh messages, with 0, 1 and 5 user packs installed.
 
     python -m benchmarks.intent_messages [--quick] [--json]
 
 The messages are in `data/intent_messages_b.jsonl`: eight languages, by a writer who had seen no
-pack's prompts, and nothing was fitted to them. The packs are `schema` (as with a database) and
-`servoy`, with the bundled embedder, and first ones of `data/own_packs.json`.
+pack's prompts; nothing was fitted to them. The packs are `schema` (as with a database) and
+`servoy`, with the bundled embedder, and the first ones of `data/own_packs.json`.
 
-Right: the very intents that the writer meant, or none. False alarm: an intent for a message that
+Right: exactly the intents that the writer meant, or none. False alarm: an intent for a message that
 has none. ECE: expected calibration error of the best candidate's confidence, over all messages in
 ten bins.
 """
@@ -31,7 +31,7 @@ SHIPPED = ("schema", "servoy")
 
 
 def measure(quick: bool) -> Report:
-    """Judge the messages beside more and more packs; `quick` takes a tenth of them."""
+    """Judge the messages with more and more packs; `quick` uses a tenth of them."""
     lines = (DATA / "intent_messages_b.jsonl").read_text(encoding="utf-8").splitlines()
     messages = [json.loads(line) for line in lines[:: 10 if quick else 1]]
     rows = [asyncio.run(_judged(messages, own)) for own in (0, 1, 5)]

@@ -1,13 +1,13 @@
-"""How long it takes to tell what a message asks for, and to answer `processPrompt`.
+"""Measures how long it takes to recognise an intent, and to answer `processPrompt`.
 
     python -m benchmarks.intents [--quick] [--json]
 
-Keywords and arguments: over the 83 messages of the acceptance rows. Example prompts: 150 made-up
-intents with 100 prompts each, and messages like them that none of them equals. Rules: the pack
-`servoy`, asked with messages that were not asked before; once with the bundled embedder, once with
-an ONNX model as large as bge-small, whose weights mean nothing. REST: a gateway process of its own.
+Keywords and arguments: the 83 messages of the acceptance rows. Example prompts: 150 made-up intents
+with 100 prompts each, and similar messages that equal none of them. Rules: the pack `servoy`, with
+messages that were not sent before; once with the bundled embedder, once with an ONNX model as large
+as bge-small with random weights. REST: a gateway in its own process.
 
-Processor time of one process; a figure for a message is the best of several rounds, since other
+CPU time of one process; the figure for a message is the best of several rounds, since other
 programs only ever add to it.
 """
 
@@ -50,10 +50,10 @@ ROWS = DATA / "acceptance_detector.jsonl"
 TEXTS = DATA / "clinc12.jsonl"
 TODAY = date(2025, 10, 21)
 MANY = 150
-"""Intents of the rows that show what many cost."""
+"""Number of intents of the rows about large packs."""
 
 PROMPTS = 100
-"""Example prompts of each."""
+"""Example prompts of each intent."""
 
 
 def measure(quick: bool) -> Report:
@@ -152,7 +152,7 @@ def other(number: int) -> Intent:
 
 
 def timed(step: Callable[[Any], object], given: list[Any], rounds: int) -> list[float]:
-    """Best time of each given thing, in microseconds."""
+    """Best time for each item, in microseconds."""
     best = [float("inf")] * len(given)
     for _ in range(rounds):
         for at, each in enumerate(given):
@@ -166,7 +166,7 @@ def timed(step: Callable[[Any], object], given: list[Any], rounds: int) -> list[
 
 
 def made_up(intents: int, prompts: int, *, seed: int) -> list[Intent]:
-    """Intents of so many prompts: sentences of people, with words that only one intent has."""
+    """Intents with so many prompts: ordinary sentences, with words that only one intent has."""
     sentences = [
         str(row["text"]).split()
         for row in map(json.loads, TEXTS.read_text(encoding="utf-8").splitlines())
@@ -209,7 +209,7 @@ async def _learned(prompts: int, *, rounds: int) -> tuple[list[dict[str, Any]], 
 async def _process_prompt(
     calls: int, search: SearchSettings, embedder: str
 ) -> list[dict[str, Any]]:
-    """`processPrompt` with the pack `servoy`, and where the time goes."""
+    """Time `processPrompt` with the pack `servoy`, and its parts."""
     settings = Settings(search=search, packs=PackSettings(enable=("servoy",)))
     async with memory_app({}, settings) as app:
         await app.recognizer.wait_until_trained()
@@ -247,7 +247,7 @@ async def _process_us(work: Callable[[str], Awaitable[object]], text: str) -> fl
 
 
 def _varied(packs: Iterable[Any], count: int) -> Iterable[str]:
-    """Prompts of the packs, each with a word more, so that none is remembered."""
+    """Prompts of the packs, each with an added word, so that none is cached."""
     lines = [
         line
         for pack in packs
@@ -262,7 +262,7 @@ def _varied(packs: Iterable[Any], count: int) -> Iterable[str]:
 
 
 async def _rest(messages: int) -> list[dict[str, Any]]:
-    """A gateway process, asked for one message in a request and for a hundred."""
+    """Run a gateway process; send one message per request, then a hundred."""
     texts = [
         str(json.loads(line)["input"]) for line in ROWS.read_text(encoding="utf-8").splitlines()
     ]
@@ -273,7 +273,7 @@ async def _rest(messages: int) -> list[dict[str, Any]]:
     ):
         address = f"{running.url.removesuffix('/mcp')}/api/v1/detect"
         async with aiohttp.ClientSession() as http:
-            # Answered once the example prompts are learned, which takes seconds after a start.
+            # Answers only once the example prompts are learned, seconds after a start.
             await _posted(http, address, [{"message": "anything", "stage": "semantic"}])
             for at_once, name in ((1, "one message a request"), (100, "100 messages a request")):
                 bodies = [

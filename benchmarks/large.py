@@ -1,10 +1,10 @@
-"""Large results over stdio, and what other calls notice of them.
+"""Measures large results over stdio, and how they delay other calls.
 
     python -m benchmarks.large [--quick] [--json]
 
 While one client fetches results of 10 and 30 MB from one stdio server, another calls `echo` of a
-second server without a pause. Both are processes of their own. The reference rows are the same
-results fetched straight from a probe server over HTTP.
+second server without a pause. Both are separate processes. The reference rows are the same results
+fetched directly from a probe server over HTTP.
 """
 
 import http.client
@@ -25,7 +25,7 @@ QUICK_SIZES = (1_000_000,)
 
 
 def measure(quick: bool) -> Report:
-    """Run the rounds; gives the table."""
+    """Run the rounds and return the table."""
     rounds, fetches = (1, 2) if quick else (4, 6)
     sizes = QUICK_SIZES if quick else SIZES
     first = _name(sizes[0])
@@ -94,7 +94,7 @@ def _beside(served: str, size: int, fetches: int) -> dict[str, Any]:
 
 
 def _fetch(url: str, tool: str, size: int) -> float:
-    """Call `big`; seconds until the last byte has come."""
+    """Call `big`; returns the seconds until the last byte has arrived."""
     message, headers = tools_call(tool, {"bytes": size})
     place = urlsplit(url)
     connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=60)

@@ -1,12 +1,12 @@
-"""What learning from use is worth.
+"""Measures what learning from use adds.
 
     python -m benchmarks.learning [DATA] [--sets mcpverse,…] [--parts folds,…] [--quick] [--json]
 
 DATA is a folder of labelled sets (tools.jsonl, queries.jsonl), such as mcpverse and
-stabletoolbench. A fifth of the requests, or four fifths, with the tools that they need is the log;
-the others are asked. Where nothing repeats the log must cost nothing. Also: what recent tools,
-alternatives and batches add, what marks do to the line of "nothing fits", and how much a routing
-to the nearest groups loses.
+stabletoolbench. The log consists of a fifth or four fifths of the requests with the tools that they
+need; the others are asked. Where nothing repeats, the log must cost nothing. Also measured: what
+recent tools, alternatives and batches add, how marks change when "nothing fits" is said, and how
+much is lost by searching only the nearest groups.
 """
 
 from collections import Counter
@@ -144,7 +144,7 @@ async def recent(labelled: LabelledSet, weight: float) -> dict[str, float]:
 
 
 async def company(labelled: LabelledSet) -> dict[str, float]:
-    """Needed tools that an answer of five names: hits, with alternatives, with batches."""
+    """Needed tools that an answer of five names: as hits, with alternatives, with batches."""
     search = await index(labelled, UsageWeights())
     near = find_near_duplicates(labelled.tools, search.vectors())
     rows: dict[str, list[float]] = {"hits": [], "alternatives": [], "batches": []}
@@ -210,7 +210,7 @@ async def line(labelled: LabelledSet, strange: LabelledSet) -> dict[str, Any]:
 
 
 async def routed(labelled: LabelledSet) -> list[dict[str, Any]]:
-    """How much of the first five, and of R@5, is left when only the nearest groups are searched."""
+    """How much of the first five, and of R@5, remains when only the nearest groups are searched."""
     search = await index(labelled, UsageWeights())
     groups = grouped(labelled.tools, search.vectors())
     plain = [await asked(search, question.text) for question in labelled.questions]
@@ -253,14 +253,14 @@ def measure(
     others: Sequence[str] = (),
     parts: Sequence[str] = PARTS,
 ) -> Report:
-    """Ask every set with and without what was learned; gives the table.
+    """Ask every set with and without what was learned, and return the table.
 
     Args:
-        quick: Few requests.
+        quick: Use few requests.
         data: Folder of the sets.
         sets: Names of sets.
         others: Sets whose tools are added to each.
-        parts: What is measured, of `PARTS`.
+        parts: What to measure, of `PARTS`.
     """
     most = 4 * FOLDS if quick else 1_000
     rows: list[dict[str, Any]] = []
@@ -275,7 +275,7 @@ def measure(
 
 
 def _unrelated(data: Path, name: str, most: int) -> LabelledSet:
-    """A set whose requests no tool of the set `name` answers; that set itself without another."""
+    """A set whose requests no tool of the set `name` answers; that set itself if it is the only."""
     other = "mcpverse" if name == "metatool_multi" else "metatool_multi"
     return read_labelled(data / (other if (data / other).is_dir() else name), limit=most)
 
@@ -283,7 +283,7 @@ def _unrelated(data: Path, name: str, most: int) -> LabelledSet:
 def _parts(
     labelled: LabelledSet, unrelated: LabelledSet, parts: Sequence[str]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The figures of each part that is wanted."""
+    """The figures of each selected part."""
     if "folds" in parts:
         for log, figures in anyio.run(folds, labelled, UsageWeights()).items():
             yield f"log: {log}", figures

@@ -1,9 +1,9 @@
-"""What listing 642 real tools costs.
+"""Measures what listing 642 real tools costs.
 
     python -m benchmarks.listing [--quick] [--json]
 
 37 servers with the definitions of `data/real_tools.jsonl` stand behind `toolgate serve` with
-`mode = "all"` and nothing held back. The reference row is a request of the same kind whose answer
+`mode = "all"` and nothing held back. The reference row is a request of the same kind whose response
 is a few bytes.
 """
 
@@ -26,7 +26,7 @@ CASES = (
 
 
 def measure(quick: bool) -> Report:
-    """Run the rounds; gives the table."""
+    """Run the rounds and return the table."""
     rounds, requests = (1, 40) if quick else (5, 100)
     servers = menu_servers(4 if quick else None)
     found: dict[str, list[dict[str, Any]]] = {}
@@ -36,7 +36,7 @@ def measure(quick: bool) -> Report:
     ):
         known = running.wait_ready(*servers)
         tools = sum(status["tools"] for status in known.values())
-        load(running.url, method="tools/list", calls=requests)  # what a start leaves behind
+        load(running.url, method="tools/list", calls=requests)  # left over from the start
         for _ in range(rounds):
             for name, era, method in CASES:
                 pid = running.run.pid

@@ -1,12 +1,12 @@
-"""Growth of the gateway's memory over many calls of all kinds, and what it consists of.
+"""Measures how the gateway's memory grows over many mixed calls, and where it goes.
 
     python -m benchmarks.memory [--calls 10000] [--rounds 3] [--trace] [--quick] [--json]
 
-After a warm-up the same mix of calls runs in rounds: calls of both protocol eras and of several
-sizes, searches, listings, paged results, REST, refused logins, clients that come and go. After
-each round the gateway says where its memory is: Python objects, C's allocator, memory that both
-hold for later, mapped files. `--trace` traces allocations, which takes memory itself, and names
-the lines of code that hold more than before.
+After a warm-up, the same mix runs in rounds: calls of both protocol eras and of several sizes,
+searches, listings, paged results, REST, refused logins, clients that come and go. After each round
+the gateway reports where its memory is: Python objects, the C allocator, memory that both keep for
+later, mapped files. `--trace` traces allocations, which takes memory itself, and names the lines of
+code that hold more than before.
 """
 
 import asyncio
@@ -37,34 +37,34 @@ __all__ = ["MemoryMix", "measure"]
 
 ECHO_SERVERS = ("one", "two")
 LISTED_SERVERS = 6
-"""Servers of the menu, whose tools are searched; chosen."""
+"""Menu servers whose tools are searched (chosen)."""
 CLIENTS = 8
-"""Of the mix, at the same time; chosen."""
+"""Clients at the same time (chosen)."""
 CALLS_A_SESSION = (5, 40)
-"""Least and most; then the client leaves without a word and comes back. Chosen: the warm-up opens
-more sessions than may be idle for one caller."""
+"""Fewest and most requests before a client leaves without ending its session and comes back
+(chosen): the warm-up opens more sessions than one caller may leave idle."""
 WARM_UP = 2
-"""Rounds before the first that counts; caches and pools are full then."""
+"""Rounds before the first that counts; afterwards, caches and pools are full."""
 MOST_GROWTH_MB = 2.0
-"""Per 10,000 calls: the goal of the project."""
+"""Megabytes per 10,000 calls: the goal of the project."""
 _QUIET_WITHIN_S = 60.0
-"""Seconds to wait for a gateway that has nothing to do. Chosen."""
+"""Seconds to wait until the gateway has nothing to do (chosen)."""
 _QUIET_S = 0.2
-"""Seconds between looks at whether the clients' connections are gone; chosen."""
+"""Seconds between checks whether the clients' connections are closed (chosen)."""
 
 
 class MemoryMix:
-    """Clients that do everything a gateway is asked for, with fresh texts."""
+    """Clients that use everything a gateway offers, with new texts each time."""
 
     def __init__(self, running: RunningGateway) -> None:
         self._running = running
         self._numbers = count()
 
     async def send(self, calls: int) -> None:
-        """Send so many requests, from several clients at once."""
+        """Send so many requests from several clients at once."""
         left = iter(range(calls))
         headers = {"X-Toolgate-Key": self._running.run.key}
-        # A connection for each request: an idle one may be closed just when it is used again.
+        # A connection for each request: an idle one may be closed just as it is used again.
         connector = aiohttp.TCPConnector(force_close=True)
         async with aiohttp.ClientSession(headers=headers, connector=connector) as rest:
             await asyncio.gather(*(self._client(number, left, rest) for number in range(CLIENTS)))
@@ -86,7 +86,7 @@ class MemoryMix:
 
 @dataclass(frozen=True)
 class Turn:
-    """What one request may use."""
+    """What a request can use."""
 
     client: Mcp
     rest: aiohttp.ClientSession
@@ -94,7 +94,7 @@ class Turn:
     dice: random.Random
 
     def words(self, least: int, most: int) -> str:
-        """Text that was probably never sent before."""
+        """A text that was very likely never sent before."""
         return " ".join(self.dice.choices(_WORDS, k=self.dice.randint(least, most)))
 
 
@@ -176,7 +176,7 @@ def _menu() -> dict[str, Any]:
 
 
 def _rounds(folder: Path, *, calls: int, rounds: int, trace: bool) -> list[dict[str, Any]]:
-    """Where the memory is after the warm-up and after each round."""
+    """Where the memory is, after the warm-up and after each round."""
     probe, servers = MemoryProbe(folder, trace=trace), _menu()
     with gateway(folder / "gateway", servers, {}, probe.env) as running:
         running.wait_ready(*servers)
@@ -190,7 +190,7 @@ def _rounds(folder: Path, *, calls: int, rounds: int, trace: bool) -> list[dict[
 
 
 def _wait_until_quiet(pid: int) -> None:
-    """Until the clients' connections are gone and what runs beside the requests has run."""
+    """Wait until the clients' connections are closed and background work is done."""
     process, until = psutil.Process(pid), time.monotonic() + _QUIET_WITHIN_S
     used_s = -1.0
     while time.monotonic() < until:
@@ -208,12 +208,12 @@ def _largest(before: Mapping[str, int], after: Mapping[str, int], most: int) -> 
 
 
 def measure(quick: bool, calls: int = 10_000, rounds: int = 3, *, trace: bool = False) -> Report:
-    """Run the rounds, and report what grew.
+    """Run the rounds and report what grew.
 
     Args:
-        quick: One round of few calls.
-        calls: In each round.
-        rounds: After the warm-up.
+        quick: Run one round of few calls.
+        calls: Calls per round.
+        rounds: Rounds after the warm-up.
         trace: Whether allocations are traced.
     """
     if quick:

@@ -1,7 +1,7 @@
 """A stdio server that lists the tools of one real server, from `data/real_tools.jsonl`.
 
-Knows just enough of the protocol to be listed and called, with nothing imported beyond JSON, so
-that many of them start at once on a small machine. Called `echo`, it has that one tool.
+It knows just enough of the protocol to be listed and called, and imports nothing but JSON, so that
+many of them start at once on a small machine. Started as `echo`, it has only that tool.
 """
 
 import json
@@ -30,7 +30,7 @@ def tools_of(server: str) -> list[dict[str, Any]]:
 
 
 def answer(message: dict[str, Any], tools: list[dict[str, Any]]) -> dict[str, Any]:
-    """The members of the answer beside version and id."""
+    """The members of the response besides version and ID."""
     match message["method"]:
         case "initialize":
             about = {

@@ -1,9 +1,9 @@
-"""Servers that start on demand: what they take while asleep, and how long the first call takes.
+"""Measures servers that start on demand: memory while asleep, and time of the first call.
 
     python -m benchmarks.on_demand [--quick] [--json]
 
-The servers list the tools of 37 published ones. The own start time of a server is the time from
-starting its process to its listing, without a gateway, taken right before its first call.
+The servers list the tools of 37 published ones. A server's own start time is the time from starting
+its process to its listing, without a gateway, measured right before its first call.
 """
 
 import json
@@ -26,7 +26,7 @@ _STARTS = 7
 
 
 def measure(quick: bool) -> Report:
-    """List the servers once, let them sleep, start again, call each; gives the table."""
+    """List the servers, let them sleep, restart, call each; return the table."""
     menus = menu_servers(3 if quick else None)
     servers: dict[str, Json] = {
         name: {**config, "start": "on-demand", "idle_s": 5} for name, config in menus.items()
@@ -76,7 +76,7 @@ def _first_call(
 
 
 def _own_start_ms(config: Mapping[str, object]) -> float:
-    """From the start of the process to its listing."""
+    """Seconds from the start of the process to its listing."""
     command = [str(config["command"]), *(str(part) for part in _words(config))]
     began = time.perf_counter()
     with subprocess.Popen(

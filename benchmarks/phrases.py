@@ -1,10 +1,10 @@
-"""How well the search serves short requests of agents, by catalog and language.
+"""Measures how well the search answers short requests of agents, by catalog and language.
 
     python -m benchmarks.phrases [--quick] [--json]
 
-The requests are the half of `data/phrases.jsonl` that nothing was fitted on, over the 642 tools of
+The requests are the half of `data/phrases.jsonl` that nothing was fitted to, over the 642 tools of
 37 servers and the 326 of mcpverse, with the bundled embedder and the defaults. A request is found
-at k if one of the first k hits is a tool that serves it. `none` is said where nothing fits.
+at k if one of the first k hits is a tool that serves it. `none` is the answer that nothing fits.
 """
 
 from collections.abc import Iterable, Sequence
@@ -32,7 +32,7 @@ Answered = tuple[Question, SearchAnswer]
 
 
 def measure(quick: bool) -> Report:
-    """Ask each request once; gives the table."""
+    """Ask each request once and return the table."""
     return anyio.run(_measure, QUICK_EVERY if quick else 1)
 
 

@@ -1,11 +1,12 @@
-"""What programs save: the same tasks call by call, with the meta-tools, and as one program.
+"""Compares tasks done call by call, with the meta-tools, and as one program.
 
     python -m benchmarks.programs [--quick] [--json]
 
 34 tasks of `data/program_tasks.toml` over seven published servers. The plan of a task is its
-program; call by call, each call that it makes is a request of its own. Tokens are all that enters
-the context of a model: definitions, what it writes, results. A search for the tools is part of the
-ways with meta-tools. Each is counted once; a model reads its context again in every round trip.
+program; call by call, every call that it makes is a separate request. Tokens are everything that
+enters a model's context: definitions, what the model writes, results. The ways with meta-tools
+include a search for the tools. Tokens are counted once; a model reads its context again in every
+round trip.
 """
 
 import json
@@ -42,7 +43,7 @@ from toolgate.types import Json
 TASKS = Path(__file__).parent / "data" / "program_tasks.toml"
 SERVERS = ("filesystem", "memory", "everything", "time", "git", "sqlite", "excel")
 MANY_CALLS = 5
-"""Calls from which on programs must save."""
+"""Number of calls from which programs must save tokens and round trips."""
 CHANGING = ("who-works-now", "two-steps")
 """Tasks whose answer depends on the time."""
 ME = Caller.local(client="benchmark", conversation="programs")
@@ -59,7 +60,7 @@ class Way:
 
 
 def measure(quick: bool) -> Report:
-    """Do the tasks in three ways; gives the table."""
+    """Do the tasks in three ways and return the table."""
     with tempfile.TemporaryDirectory() as folder:
         servers = real_servers(Path(folder), 11)
         return anyio.run(_measure, Path(folder), servers, quick)
@@ -77,7 +78,7 @@ async def _measure(folder: Path, servers: dict[str, Json], quick: bool) -> Repor
             found = await _search_tokens(app, task)
             executed = replace(
                 direct,
-                tokens=direct.tokens + found + 12 * direct.trips,  # {"toolKey": …} around each
+                tokens=direct.tokens + found + 12 * direct.trips,  # {"toolKey": …} around each call
                 trips=direct.trips + 1,
             )
             program = await _as_program(app, task, {**inputs, "run": "program"}, files)
@@ -174,7 +175,7 @@ async def _search_tokens(app: App, task: Json) -> int:
 
 
 async def _call_by_call(app: App, task: Json, inputs: Json, files: Path) -> tuple[int, Way]:
-    """Run the plan here; each of its calls is a request and an answer."""
+    """Run the plan here; each of its calls is a request and a response."""
     _prepare(files, inputs["run"])
     way = Way()
     names = function_names(tool.key for tool in app.gateway.visible.tools(ME))
@@ -227,7 +228,7 @@ async def _as_program(app: App, task: Json, inputs: Json, files: Path) -> Way:
 
 
 async def _inside(app: App) -> tuple[float, float]:
-    """CPU milliseconds of an empty program, and the CPU of a call inside to a direct one."""
+    """CPU milliseconds of an empty program, and CPU of a call inside relative to a direct one."""
     gateway = app.gateway
 
     async def program(code: str) -> None:
@@ -249,7 +250,7 @@ async def _inside(app: App) -> tuple[float, float]:
             await gateway.calls.execute(ME, "everything:echo", {"message": "x"})
 
     empty, inside, direct = [], [], []
-    for _ in range(rounds):  # in turns, so that a busy machine slows down all three
+    for _ in range(rounds):  # alternating, so that a busy machine slows down all three
         empty.append(await _cpu(app, run_empty) / few)
         inside.append(await _cpu(app, lambda: program(loop)))
         direct.append(await _cpu(app, call_directly))
@@ -266,10 +267,10 @@ async def _cpu(app: App, work: Callable[[], Awaitable[None]]) -> float:
 
 
 def _sandbox_cpu() -> float:
-    """CPU seconds of the processes of the sandbox.
+    """CPU seconds of the sandbox processes.
 
-    From the scheduler, in nanoseconds: the times that psutil gives are in steps of 10 ms, more than
-    a program takes.
+    Read from the scheduler, in nanoseconds: psutil's times have steps of 10 ms, longer than a
+    program takes.
     """
     total_ns = 0
     for child in psutil.Process().children():
@@ -293,7 +294,7 @@ def _plain(value: Any) -> Any:
 
 
 def _prepare(files: Path, run: str) -> None:
-    """Folders that a task changes, for each way anew."""
+    """Folders that a task changes, created anew for each way."""
     notes = files / f"notes-{run}"
     notes.mkdir(exist_ok=True)
     for note in (files / "notes").iterdir():
@@ -301,7 +302,7 @@ def _prepare(files: Path, run: str) -> None:
 
 
 def _fill(files: Path, database: Path) -> None:
-    """Logs, orders, reports, notes, repositories and a database, always the same."""
+    """Create logs, orders, reports, notes, repositories and a database, always the same."""
     for name in ("logs", "orders", "reports", "notes"):
         (files / name).mkdir(parents=True)
     for n in range(12):

@@ -1,12 +1,13 @@
 # ruff: noqa: SLF001 - a gateway is given a catalog of servers that are not run
-"""How search grows with the catalog: 600 to 1,000,000 tools, made from given ones by other names.
+"""Measures how search grows with the catalog, from 600 to 1,000,000 tools.
 
     python -m benchmarks.scale [DATA] [--sizes 600,5000,…] [--vectors FOLDER] [--docs] [--quick]
 
-DATA is a folder with `NAME/tools.jsonl` (and the requests of `mcpverse`). Each size has
-a process of its own, so that its memory is its own. A discovery is one of `Gateway.discover`: with
-a permission mask that leaves nine tools of ten, audit on, and no request is asked twice. Vectors
-that were computed are kept in a folder and read again: computing a million takes ten minutes.
+DATA is a folder with `NAME/tools.jsonl` (and the requests of `mcpverse`); larger catalogs repeat
+these tools under other names. Each size runs in its own process, so that its memory can be
+measured. A discovery is a `Gateway.discover` with a permission mask that leaves nine tools of ten,
+with audit; no request is repeated. Computed vectors are kept in a folder: computing a million takes
+ten minutes.
 
 `--docs` writes the growth table and its plot, `docs/growth.md` and `docs/growth.svg`.
 """
@@ -60,17 +61,17 @@ CACHE = Path(tempfile.gettempdir()) / "toolgate-scale"
 _DOCS = Path(__file__).resolve().parents[1] / "docs"
 _SOURCES = ("mcpverse", "toucan", "stabletoolbench")
 _FASTMCP_MOST = 5_000
-"""Tools up to which FastMCP's index is measured beside: it takes seconds a request at a million."""
+"""Largest catalog for FastMCP's index, which takes seconds per request for a million tools."""
 
 
 def measure(
     quick: bool, data: Path = DATA, sizes: Sequence[int] = (), folder: Path = CACHE
 ) -> Report:
-    """Measure each size in a process of its own; gives the table.
+    """Measure each size in its own process and return the table.
 
     Args:
-        quick: The smallest size alone.
-        data: Folder of the sets that tools are made from.
+        quick: Measure the smallest size only.
+        data: Folder of the sets that the catalogs are made from.
         sizes: Numbers of tools; by default all.
         folder: Where computed vectors are kept.
     """
@@ -130,7 +131,7 @@ def _report(data: Path, sizes: Sequence[int], folder: Path) -> Report:
 
 
 def _servers(data: Path, size: int) -> Iterator[tuple[str, list[Json]]]:
-    """Servers with their tools, `size` tools in all: given ones, then the same by other names."""
+    """Servers with `size` tools in all: the given ones, then the same under other names."""
     given: dict[str, list[Json]] = {}
     paths = {source: data / source / "tools.jsonl" for source in _SOURCES}
     for source, path in paths.items():
@@ -186,24 +187,24 @@ def _words(given: dict[str, list[Json]]) -> list[str]:
 
 
 class _Fixed(Catalog):
-    """A catalog that is given, of servers that are not run."""
+    """A catalog of given servers, which are not run."""
 
     def put(self, servers: dict[str, ServerEntries]) -> None:
-        """Become these servers as one that is listed would make it."""
+        """Replace the servers, as listing them would."""
         new = Snapshot(self.snapshot.version + 1, servers)
         changed_lists(self.snapshot, new)
         self.snapshot = new
 
 
 class _Mask(AllowAll):
-    """A permission mask that leaves nine tools of ten, kept as long as the tools stay."""
+    """A permission mask that leaves nine tools of ten, kept as long as the tools are the same."""
 
     def __init__(self) -> None:
         self._version = -1
         self._mask = np.zeros(0, np.bool_)
 
     def mask(self, caller: Caller, things: ResourceSnapshot) -> Any:
-        """The same for the same tools."""
+        """The mask for these tools; the same mask for the same tools."""
         del caller
         if things.version != self._version:
             self._version = things.version
@@ -212,7 +213,7 @@ class _Mask(AllowAll):
 
 
 class _Folder(ToolVectorStore):
-    """Vectors in one file: what a place for vectors hands over, at the speed of memory."""
+    """Vectors in one file: a vector store that reads at the speed of memory."""
 
     notice = ""  # pyright: ignore[reportAssignmentType,reportIncompatibleMethodOverride]
 
@@ -229,7 +230,7 @@ class _Folder(ToolVectorStore):
     async def load(
         self, space: VectorSpace, hashes: Sequence[bytes], receive: Callable[..., None]
     ) -> None:
-        """Hand over what is there."""
+        """Return the stored vectors."""
         del space
         if len(self.rows):
             wanted = np.frombuffer(b"".join(hashes), np.uint64).reshape(-1, 2)
@@ -242,14 +243,14 @@ class _Folder(ToolVectorStore):
                 receive(part, self.rows[by_hash[at[part]]])
 
     async def save(self, space: VectorSpace, hashes: Sequence[bytes], rows: Any) -> int:
-        """Remember."""
+        """Remember new vectors."""
         del space
         if not self.is_whole:
             self._new.update(zip(hashes, rows, strict=True))
         return len(hashes)
 
     def write(self) -> None:
-        """Write what was saved, all of it."""
+        """Write all new vectors to the file."""
         if not self.is_whole and self._new:
             np.savez(
                 self._path,
@@ -264,39 +265,39 @@ class _Folder(ToolVectorStore):
         self._new.clear()
 
     async def known(self, space: VectorSpace, hashes: Sequence[bytes]) -> Any:
-        """All: nothing is written twice."""
+        """Return all hashes: nothing is stored twice."""
         del space
         return np.ones(len(hashes), np.bool_)
 
     async def nearest(self, *_: Any, **__: Any) -> list[Any]:
-        """Nothing."""
+        """Do nothing."""
         return []
 
     async def settle(self, space: VectorSpace) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     async def link(self, project_id: str, server: str, links: Sequence[Any]) -> int:
-        """Nothing."""
+        """Do nothing."""
         del project_id, server
         return len(links)
 
     async def links(self, project_id: str) -> dict[str, dict[str, bytes]]:
-        """None."""
+        """Return no vectors."""
         del project_id
         return {}
 
     async def unlink(self, project_id: str, server: str) -> int:
-        """Nothing."""
+        """Do nothing."""
         del project_id, server
         return 0
 
     async def prune(self, space: VectorSpace | None, *, before: str) -> int:
-        """Nothing."""
+        """Do nothing."""
         del space, before
         return 0
 
     async def counts(self, space: VectorSpace, project_id: str) -> VectorCounts:
-        """Nothing."""
+        """Do nothing."""
         raise NotImplementedError
 
 
@@ -307,7 +308,7 @@ class _Requests:
 
 
 def _requests(data: Path) -> _Requests:
-    """Requests that people made, of one clause and of several."""
+    """Requests that people wrote, with one clause and with several."""
     found = _Requests([], [])
     for line in (data / "mcpverse" / "queries.jsonl").read_text(encoding="utf-8").splitlines():
         text = json.loads(line)["text"]
@@ -362,7 +363,7 @@ async def _measure_in(
     await gateway.discovery._index.update_to(snapshot.version, snapshot.tools)
     await strategy.ready()
     vectors_s = 0.0 if kept.is_whole else time.process_time() - began
-    await strategy.wait_until_saved()  # what goes on beside is no part of a search
+    await strategy.wait_until_saved()  # background work is not part of a search
     await strategy.aclose()
     kept.write()
     kept.close()
@@ -403,18 +404,18 @@ def _no_wire(spec: ServerSpec) -> Any:
 
 
 class _Silent(BundledEmbedder):
-    """Gives no vectors, so that words are measured alone."""
+    """Returns no vectors, so that words alone are measured."""
 
     @property
     def dim(self) -> int:
-        """Nobody knows."""
+        """The width is unknown."""
         raise RuntimeError
 
 
 async def _timed(
     gateway: Gateway, caller: Caller, texts: Sequence[str]
 ) -> list[tuple[float, float]]:
-    """Processor and wall milliseconds of each request."""
+    """CPU and wall milliseconds of each request."""
     found: list[tuple[float, float]] = []
     for text in texts:
         request = DiscoverRequest(queries=(text,))
@@ -431,7 +432,7 @@ def _at(spent: Sequence[tuple[float, float]], which: int, share: float) -> float
 
 
 def _fastmcp_ms(tools: Sequence[SearchableTool], texts: Sequence[str]) -> float | None:
-    """Processor milliseconds of FastMCP's index over the same tools, p50; it ranks and no more."""
+    """Median CPU milliseconds of FastMCP's index over the same tools; it only ranks."""
     if len(tools) > _FASTMCP_MOST:
         return None
     index = import_module("fastmcp.server.transforms.search.bm25")._BM25Index()
@@ -452,7 +453,7 @@ def _fastmcp_ms(tools: Sequence[SearchableTool], texts: Sequence[str]) -> float 
 
 
 def _loop_ms() -> float:
-    """Processor milliseconds of 100,000 steps of Python, the least of ten: how fast today is."""
+    """CPU milliseconds of 100,000 steps of Python, the least of ten: the machine's speed today."""
     spent: list[float] = []
     for _ in range(10):
         cpu, found = time.process_time(), {}
@@ -463,7 +464,7 @@ def _loop_ms() -> float:
 
 
 async def _change(gateway: Gateway, catalog: _Fixed, caller: Caller, number: int) -> float:
-    """A server in the middle has another tool: processor milliseconds until a search is over it."""
+    """CPU milliseconds until a search covers a changed tool of a server in the middle."""
     servers = dict(catalog.snapshot.servers)
     names = [name for name, entries in servers.items() if entries.tools]
     name = names[len(names) * (number + 1) // 7]
@@ -486,7 +487,7 @@ async def _change(gateway: Gateway, catalog: _Fixed, caller: Caller, number: int
 async def _restarted(
     snapshot: Snapshot, options: Options, folder: Path, size: int, file: Path
 ) -> float:
-    """Processor seconds until an index with the same tools has all of its vectors again."""
+    """CPU seconds until an index of the same tools has all of its vectors again."""
     began = time.process_time()
     kept = _Folder(folder / f"vectors-{size}.npz")
     again = build(options, embedder=BundledEmbedder(), vectors=kept, index_file=file)
@@ -500,7 +501,7 @@ async def _restarted(
 
 
 async def _recall(strategy: HybridSearch, requests: _Requests) -> float:
-    """Of the first ten by exact looks at all vectors, the share that a search finds."""
+    """Share of the exact first ten, compared with all vectors, that a search finds."""
     texts = requests.single[:40:2] + requests.several[:20:2]
     quick = [await _first_ten(strategy, text) for text in texts]
     state = strategy._state
@@ -544,7 +545,7 @@ def _shown(value: Any) -> str:
 
 
 def _plot(rows: Sequence[Any]) -> str:
-    """Both axes logarithmic."""
+    """Plot with logarithmic axes."""
     left, top, wide, high = 60, 20, 560, 300
     x0, x1, y0, y1 = 2.5, 6.2, -0.5, 2.5
 

@@ -1,13 +1,14 @@
-"""How often the scanner holds back real tools, and how many poisoned ones it finds.
+"""Measures how often the scanner holds back real tools, and how many poisoned ones it detects.
 
     python -m benchmarks.scanner [--quick] [--json]
 
-Real ones: `data/real_tools.jsonl`. Poisoned ones: `data/poisoned_tools.jsonl`, a JSON object a
-line with `server`, `kind` and the definition. `data/poisoned_unseen.jsonl` has others, that no rule
-was ever changed for: how much of an attack in new words is found. It has no target; a set that was
-looked at for its misses goes to the first file, and another takes its place. The classifier is
-trained with the first two sets, so `python -m training.steering --cross-validate` says what it does
-without; the half of `data/steering_texts.jsonl` that is `held-out` it has never seen.
+Real tools: `data/real_tools.jsonl`. Poisoned ones: `data/poisoned_tools.jsonl`, a JSON object per
+line with `server`, `kind` and the definition. No rule was ever changed for the tools in
+`data/poisoned_unseen.jsonl`: they show how much of an attack in new words is detected, and have no
+target; once its misses have been examined, such a set moves to the first file and another replaces
+it. The classifier is trained on the first two sets; `python -m training.steering --cross-validate`
+tells what it does without them. It has never seen the half of `data/steering_texts.jsonl` that is
+`held-out`.
 """
 
 import time
@@ -23,7 +24,7 @@ LEAST_RECALL = 0.95
 
 
 def measure(quick: bool) -> Report:
-    """Scan both sets; gives the table."""
+    """Scan both sets and return the table."""
     real, poisoned = read_rows(REAL_TOOLS), read_rows(DATA / "poisoned_tools.jsonl")
     if quick:
         real = real[:60]
@@ -87,7 +88,7 @@ def _is_held_text(scanner: Scanner, row: dict[str, Any]) -> bool:
 
 
 def names(tools: list[dict[str, Any]]) -> str:
-    """Tools for people."""
+    """Tool names to print."""
     return ", ".join(f"{tool['server']}:{tool['name']}" for tool in tools) or "none"
 
 

@@ -1,9 +1,10 @@
-"""Many MCP servers over HTTP in one process: healthy, slow and flapping ones, by their path.
+"""Many MCP servers over HTTP in one process, by path: healthy, slow and flapping ones.
 
     python -m benchmarks.server_farm PORT
 
 `/healthy/N` answers at once, `/slow/N` after `SLOW_S`, and `/flapping/N` closes the connection
-unanswered for every other `FLAP_S` seconds. All speak the modern era and have the tool `echo`.
+without a response for every other `FLAP_S` seconds. All speak the modern era and have the tool
+`echo`.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ SLOW_S = 1.0
 """Seconds that a slow server takes for a call."""
 
 FLAP_S = 2.0
-"""Seconds for which a flapping server answers, and then does not."""
+"""Seconds for which a flapping server responds, and then does not."""
 
 _VERSION = "2026-07-28"
 _ECHO = {

@@ -3,12 +3,12 @@
     python -m benchmarks.soak [--calls 1000000] [--kills 1000] [--changes 50] [--replicas 3]
                               [--clients 20] [--quick] [--json]
 
-Replicas over one PostgreSQL have six stdio servers each and one over HTTP in common. These are
-killed in turn, and the configuration is changed while clients of both eras call tools of all of
-them and reconnect all the time, to any replica. A call may fail with a reason while its server is
-away; it may never hang, and no client may notice more than that. Afterwards each replica must have
-the same children, the same descriptors, and the memory that it had when it was warm, and the audit
-must have an intent and an outcome of each call; the report says what the memory consists of.
+Replicas on one PostgreSQL have six stdio servers each, and share one over HTTP. These are killed in
+turn and the configuration is changed, while clients of both eras call tools of all of them and keep
+reconnecting to any replica. A call may fail with a reason while its server is away; it may never
+hang, and clients may notice nothing else. Afterwards, each replica must have the same children, no
+more descriptors and no more memory than when it was warm, and the audit must contain an intent and
+an outcome for each call; the report shows where the memory is.
 """
 
 import asyncio
@@ -53,18 +53,18 @@ CALLS_A_CONNECTION = 100
 AFTER_FAILURE_S = 0.1
 LONGEST_CALL_S = 30.0
 REASONS = ("nothing was sent", "may have run", "did not answer", "No connection to")
-"""What a call may fail with while its server is away."""
+"""Reasons for which a call may fail while its server is away."""
 
 VANISHING = 0.1
-"""Share of clients that go without ending their session, which the gateway keeps for half an hour;
-the clients of the SDKs end it."""
+"""Share of clients that leave without ending their session, which the gateway then keeps for half
+an hour; the clients of the SDKs end it."""
 
 EXTRA = "extra"
-"""A server that changes of the configuration add and remove."""
+"""A server that configuration changes add and remove."""
 
 FIGURES = ("descriptors", "threads", "rss_mb")
 AUDIT_MB = 100_000
-"""Megabytes: more than two records of each of a million calls take."""
+"""Megabytes: more than two records for each of a million calls take."""
 
 WARM_UP = 0.1
 GROWTH = 1.10
@@ -72,7 +72,7 @@ GROWTH = 1.10
 
 @dataclass(frozen=True, kw_only=True)
 class Standing:
-    """What the gateway holds while nobody is connected."""
+    """What a gateway process holds while no client is connected."""
 
     children: tuple[str, ...]
     """Command lines of its children."""
@@ -84,45 +84,45 @@ class Standing:
     """Its threads."""
 
     rss_mb: float
-    """Resident memory."""
+    """Resident memory in MB."""
 
     memory_mb: Mapping[str, float]
-    """What it consists of."""
+    """Resident memory by use."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """What a run came to."""
+    """The result of a run."""
 
     calls: int
-    """Calls that were answered with their result."""
+    """Calls that succeeded."""
 
     failed: Mapping[str, int]
-    """Calls that were answered with an error, by what it said."""
+    """Calls that failed, by error message."""
 
     kills: int
     """Servers that were killed."""
 
     connections: int
-    """Connections that clients made."""
+    """Connections that clients opened."""
 
     changes: int
-    """Configurations that were applied."""
+    """Configuration changes that were applied."""
 
     unaudited: int
-    """Answered calls without both of their records."""
+    """Successful calls without both of their records."""
 
     longest_s: float
-    """The longest call."""
+    """Duration of the longest call."""
 
     wall_s: float
-    """How long it took."""
+    """Duration of the run."""
 
     warm: tuple[Standing, ...]
     """Each replica after the first tenth."""
 
     end: tuple[Standing, ...]
-    """Each replica after all of it."""
+    """Each replica at the end."""
 
 
 def soak(
@@ -135,7 +135,7 @@ def soak(
     replicas: int = 1,
     limit_s: float = float("inf"),
 ) -> Found:
-    """Run; fewer calls, kills and changes when the time is over before."""
+    """Run the load, with fewer calls, kills and changes if the time runs out."""
     port = free_port()
     python, script = PROBE_SERVER
     servers: dict[str, Any] = {
@@ -165,7 +165,7 @@ def soak(
             fleet.append(_Replica(running, probe, running.config.read_text("utf-8")))
 
         def kill(turn: int) -> bool:
-            """Kill one that lives; False when it is not back yet."""
+            """Kill a running server; False if it has not come back yet."""
             if turn % HTTP_EVERY == HTTP_EVERY - 1:
                 net.close()
                 start_http()
@@ -195,14 +195,14 @@ class _Work:
 
 @dataclass(frozen=True)
 class _Replica:
-    """A gateway, and its configuration as it was at the start."""
+    """A gateway, and its configuration at the start."""
 
     running: RunningGateway
     probe: MemoryProbe
     configuration: str
 
     def change(self, turn: int) -> None:
-        """Give it another configuration: with a further server, or as it was."""
+        """Add a server to the configuration, or restore it."""
         extra = f'\n[server.{EXTRA}]\nurl = "http://127.0.0.1:9/mcp"\nenabled = false\n'
         text = self.configuration + (extra if turn % 2 == 0 else "")
         self.running.config.write_text(text, encoding="utf-8")
@@ -262,7 +262,7 @@ def _run(
 
 
 def _audited(store: PostgresServer, url: str) -> int:
-    """Calls of which the audit has an intent and a good outcome."""
+    """Count the calls for which the audit has an intent and a good outcome."""
     database = urlsplit(url).path.removeprefix("/")
     return store.count(
         "SELECT count(*) FROM audit AS begun"
@@ -274,7 +274,7 @@ def _audited(store: PostgresServer, url: str) -> int:
 
 
 class _Crowd:
-    """Clients that call, leave, come back."""
+    """Clients that call, leave and come back."""
 
     def __init__(self, urls: list[str], servers: list[str]) -> None:
         self._urls = urls
@@ -286,7 +286,7 @@ class _Crowd:
         self.failed: Counter[str] = Counter()
 
     async def work(self, calls: int, kills: int, kill: Any, clients: int, until: float) -> None:
-        """Make so many calls with so many kills in between, or stop at a time."""
+        """Make so many calls with so many kills in between, or stop at a deadline."""
         self._left = iter(range(calls))
         self._until = until
         start, every = self.calls, max(1, calls // (kills + 1))
@@ -327,7 +327,7 @@ class _Crowd:
             async with asyncio.timeout(LONGEST_CALL_S):
                 result = await client.call("tools/call", {"name": name, "arguments": arguments})
             assert result["content"][0]["text"] == text, "another call's answer"
-        except RuntimeError as error:  # an error of the gateway, with its reason
+        except RuntimeError as error:  # an error from the gateway, with its reason
             said = str(error)
             self.failed[next((r for r in REASONS if r in said), said)] += 1
             return False
@@ -352,7 +352,7 @@ async def _leave(client: Mcp, *, vanishes: bool) -> None:
 def _standing(
     replica: _Replica, servers: Mapping[str, Any], like: Standing | None = None
 ) -> Standing:
-    """What is held once all servers are up again and the clients' connections are gone."""
+    """What is held once all servers run again and the clients' connections are closed."""
     replica.running.wait_ready(*servers)
     process = psutil.Process(replica.running.run.pid)
 
@@ -383,14 +383,14 @@ def _seen(process: psutil.Process, memory_mb: Mapping[str, float]) -> Standing:
 
 
 def _clients(process: psutil.Process) -> int:
-    """Connections that came from outside."""
+    """Connections from outside."""
     connections = process.net_connections("tcp")
     own = {each.laddr.port for each in connections if each.status == psutil.CONN_LISTEN}
     return sum(each.laddr.port in own and each.status != psutil.CONN_LISTEN for each in connections)
 
 
 def faults(found: Found) -> list[str]:
-    """What a run shows that must not be; empty when all is well."""
+    """Describe what a run shows that must not be; empty if all is well."""
     said: list[str] = [
         f"{count} calls failed without a reason that fits: {reason}"
         for reason, count in found.failed.items()
@@ -404,7 +404,7 @@ def faults(found: Found) -> list[str]:
 
 
 def _growth(warm: Standing, end: Standing) -> list[str]:
-    """What a replica holds more than when it was warm."""
+    """Describe what a replica holds beyond what it held when it was warm."""
     said: list[str] = []
     if end.children != warm.children:
         said.append(f"other children than before: {end.children} instead of {warm.children}")
@@ -424,12 +424,12 @@ REPLICAS = 3
 
 
 def measure(quick: bool, work: _Work = LONG, replicas: int = REPLICAS) -> Report:
-    """Run, and report what piled up.
+    """Run, and report what accumulated.
 
     Args:
-        quick: A five-hundredth of the work.
+        quick: Do a five-hundredth of the work.
         work: How much there is to do.
-        replicas: Gateways over one database.
+        replicas: Gateways on one database.
     """
     if quick:
         work = _Work(calls=work.calls // 500, kills=work.kills // 500, changes=2, clients=20)

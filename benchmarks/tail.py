@@ -1,10 +1,10 @@
-"""Waiting times with servers that are slow, dead or flap, and what remains under overload.
+"""Measures waiting times next to slow, dead and flapping servers, and throughput under overload.
 
     python -m benchmarks tail [--quick] [--json]
 
-A gateway has 200 servers over HTTP: 120 healthy ones, 50 that take a second for each call, 20
-whose port is closed and 10 that flap. Three times follow: the most calls that it answers for many
-clients at once; half as many calls by 300 clients, while others call what is slow, dead or flaps,
+A gateway has 200 servers over HTTP: 120 healthy ones, 50 that take a second per call, 20 whose port
+is closed and 10 that flap. There are three phases: as many calls as it can answer for many clients
+at once; half as many calls by 300 clients, while others call the slow, dead and flapping servers,
 search and read the API's description; and twice as many calls as it can answer.
 """
 
@@ -27,59 +27,59 @@ from tests.real.processes import RunningGateway, free_port, gateway, listening
 __all__ = ["Load", "Scene", "Tail", "run_tail"]
 
 DEADLINE_S = 15.0
-"""Seconds after which a call counts as hung; a dead server is given up earlier."""
+"""Seconds after which a call counts as hung; dead servers are given up earlier."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scene:
-    """Which servers and clients there are, and for how long."""
+    """The servers and clients, and the length of the phases."""
 
     healthy: int = 120
     slow: int = 50
     dead: int = 20
     flapping: int = 10
     clients: int = 300
-    """At once; a sixth of them call what is slow, dead or flaps."""
+    """Clients at once; a sixth of them call the slow, dead and flapping servers."""
     seconds: float = 15.0
-    """For each of the three times."""
+    """Seconds of each phase."""
 
 
 @dataclass(kw_only=True)
 class Load:
-    """What came of the calls of one time."""
+    """The calls of one phase."""
 
     seconds: float = 0.0
     latencies_s: list[float] = field(default_factory=list[float])
-    """Of the answered calls to healthy servers."""
+    """Milliseconds of the successful calls to healthy servers."""
     refused: int = 0
-    """Calls that were refused because of overload, all with `Retry-After`."""
+    """Calls refused because of overload, all with `Retry-After`."""
     failed: Counter[str] = field(default_factory=Counter[str])
-    """Other calls to healthy servers, by what was said."""
+    """Other failed calls to healthy servers, by message."""
 
     @property
     def rate(self) -> float:
-        """Answered calls to healthy servers in a second."""
+        """Successful calls to healthy servers per second."""
         return len(self.latencies_s) / self.seconds
 
     def quantile_ms(self, share: float) -> float:
-        """The time in which this share of them was answered."""
+        """The time within which this share of them was answered."""
         ordered = sorted(self.latencies_s)
         return 1000 * ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tail:
-    """What a run came to."""
+    """The result of a run."""
 
     peak: Load
     half: Load
     double: Load
     stall: dict[str, Any] | None
-    """The worst stall of the event loop after the start, as the gateway tells."""
+    """The event loop's worst stall after the start, as the gateway reports it."""
 
 
 class _Crowd:
-    """Clients that call healthy servers at a rate that they share."""
+    """Clients that call healthy servers at a shared rate."""
 
     def __init__(self, url: str, scene: Scene) -> None:
         self._url = url
@@ -89,9 +89,9 @@ class _Crowd:
         """Call for some seconds.
 
         Args:
-            clients: How many, each with a connection of its own, in both eras.
-            seconds: How long.
-            rate: Calls a second that are begun by all; None: each client calls without a pause.
+            clients: Number of clients, each with its own connection, of both eras.
+            seconds: Duration.
+            rate: Calls per second that all clients start; None: each calls without a pause.
         """
         load = Load()
         opened = [Mcp(self._url, "legacy" if n % 2 else "modern") for n in range(clients)]
@@ -110,7 +110,7 @@ class _Crowd:
         dice = random.Random(id(client))
         due = monotonic() + dice.random() * pause_s
         while (now := monotonic()) < end:
-            if now < due:  # an open loop: a late answer delays no later call more than itself
+            if now < due:  # an open loop: a late response delays no later call beyond its own
                 await asyncio.sleep(due - now)
             due = max(due + pause_s, monotonic() - pause_s)
             name = f"healthy{dice.randrange(self._scene.healthy)}__echo"
@@ -122,7 +122,7 @@ class _Crowd:
                 await asyncio.sleep(min(wait_s, max(0.0, end - monotonic())))
 
     async def disturb(self, number: int, end: float) -> None:
-        """Call what is slow, dead or flaps, and search, until a time."""
+        """Call slow, dead and flapping servers, and search, until a deadline."""
         dice, client = random.Random(number), Mcp(self._url, "modern")
         kinds = [("slow", self._scene.slow), ("dead", self._scene.dead)]
         kinds.append(("flapping", self._scene.flapping))
@@ -139,7 +139,7 @@ class _Crowd:
 
 
 async def _call(load: Load, client: Mcp, name: str) -> float | None:
-    """None: it was answered; else the seconds that the gateway asks to wait."""
+    """None if it succeeded, or the seconds that the gateway asks to wait."""
     params: dict[str, Any] = {"name": name, "arguments": {"text": "x"}}
     body, headers = _request(client, params)
     try:
@@ -162,7 +162,7 @@ async def _call(load: Load, client: Mcp, name: str) -> float | None:
 async def _post(
     client: Mcp, body: bytes, headers: dict[str, str]
 ) -> tuple[int, dict[str, str], bytes]:
-    """Send; once more on a fresh connection where a kept one was closed, as HTTP clients do."""
+    """Send; retry once on a new connection if a kept one was closed, as HTTP clients do."""
     is_kept = client.c.r is not None
     try:
         return await client.c.post(body, headers)
@@ -187,7 +187,7 @@ def _request(client: Mcp, params: dict[str, Any]) -> tuple[bytes, dict[str, str]
 
 
 def run_tail(folder: Path, scene: Scene) -> Tail:
-    """Run all three times."""
+    """Run the three phases."""
     port, closed = free_port(), free_port()
     servers: dict[str, Any] = {}
     for kind in ("healthy", "slow", "flapping"):
@@ -219,7 +219,7 @@ async def _times(running: RunningGateway, scene: Scene) -> Tail:
 
 
 def measure(quick: bool) -> Report:
-    """Run, and compare with what was promised."""
+    """Run, and compare with the targets."""
     scene = Scene(seconds=3.0) if quick else Scene()
     with tempfile.TemporaryDirectory() as folder:
         tail = run_tail(Path(folder), scene)

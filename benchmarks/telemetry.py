@@ -1,13 +1,13 @@
-"""What metrics and traces cost per call.
+"""Measures what metrics and traces cost per call.
 
     python -m benchmarks.telemetry [--quick] [--json]
 
-Calls through the whole HTTP door within this process, in blocks of a few milliseconds: one without,
-one with, right after each other and in turns first. CPU time of the process; a call is measured
-with the writing of its audit, the difference of blocks without it, as it is the same in both. Spans
-are sent to a collector, a process of its own, between the blocks, and what that takes is added to
-the calls that made them. Whatever else the machine does falls on both blocks of a pair: the median
-of the differences counts.
+Calls go through the complete HTTP interface in this process, in blocks of a few milliseconds: one
+without and one with telemetry, right after each other and alternating in order. CPU time of the
+process; the cost of a call includes writing its audit, the difference between blocks does not,
+since it is the same in both. Spans are sent to a collector in another process between the blocks,
+and the cost of sending is added to the calls that made them. Whatever else the machine does affects
+both blocks of a pair, so the median difference counts.
 """
 
 import asyncio
@@ -31,9 +31,9 @@ from toolgate.testing import FakeUpstream, memory_app, text_result
 _ECHO = echo_request()
 _CALLS = 10
 _WRITTEN = 200
-"""Calls whose audit is written at once: as many as come in 200 ms, the interval of its writer."""
+"""Calls whose audit is written at once: those of 200 ms, the interval of its writer."""
 _BATCH = 512
-"""Spans of a request to the collector, as by default."""
+"""Spans per request to the collector, the default."""
 _METRICS = "metrics"
 _WATCHED = "metrics, and traces of 10 % of the requests"
 _ALL = "metrics, and traces of all requests"
@@ -41,7 +41,7 @@ _ALL = "metrics, and traces of all requests"
 
 @dataclass(kw_only=True)
 class _Row:
-    """What is switched on, and what it was seen to take."""
+    """What is switched on, and what it cost."""
 
     watching: list[Callable[[], AbstractContextManager[None]]]
     tracer: Tracer | None = None
@@ -52,17 +52,17 @@ class _Row:
 
     @property
     def more_ms(self) -> float:
-        """What a call takes more, but for the sending."""
+        """Added cost of a call, without sending."""
         return median(on - off for off, on in zip(self.off, self.on, strict=True))
 
     @property
     def sent_ms(self) -> float:
-        """What sending takes, for each call."""
+        """Cost of sending, per call."""
         return self.sending_ms / (len(self.on) * _CALLS)
 
 
 def measure(quick: bool) -> Report:
-    """Call with and without; gives the table."""
+    """Call with and without telemetry and return the table."""
     with collector() as endpoint:
         call_ms, found = asyncio.run(_pairs(endpoint, pairs=15 if quick else 1_500))
     ratios = {name: 1 + (row.more_ms + row.sent_ms) / call_ms for name, row in found.items()}
@@ -110,7 +110,7 @@ async def _pairs(endpoint: str, *, pairs: int) -> tuple[float, dict[str, _Row]]:
             await stack.enter_async_context(tracer.sending())
         await stack.enter_async_context(door.running())
         await wait_until_idle()
-        gc.freeze()  # what is there stays: only what calls leave behind is looked through
+        gc.freeze()  # existing objects stay: collect only what the calls leave behind
         whole = list[float]()
         stack.callback(gc.enable)
         gc.disable()
@@ -125,7 +125,7 @@ async def _pairs(endpoint: str, *, pairs: int) -> tuple[float, dict[str, _Row]]:
                         for one in row.watching if is_on else ():
                             within.enter_context(one())
                         taken[is_on] = await _block(door)
-                if turn >= 0:  # the first is for warming up
+                if turn >= 0:  # the first block is a warm-up
                     row.off.append(taken[0])
                     row.on.append(taken[1])
                 if row.tracer is not None and (
@@ -140,7 +140,7 @@ async def _pairs(endpoint: str, *, pairs: int) -> tuple[float, dict[str, _Row]]:
 
 
 async def _whole(app: App, door: HttpApplication) -> float:
-    """CPU milliseconds of a call without metrics and traces, the writing of its audit included."""
+    """CPU milliseconds of a call without metrics and traces, including its audit."""
     await app.recorder.flush()
     began = time.process_time()
     for _ in range(_WRITTEN):
@@ -150,7 +150,7 @@ async def _whole(app: App, door: HttpApplication) -> float:
 
 
 async def _block(door: HttpApplication) -> float:
-    """CPU milliseconds of a call, without what is done beside it."""
+    """CPU milliseconds of a call, without background work."""
     began = time.process_time()
     for _ in range(_CALLS):
         await send(door, _ECHO)

@@ -1,11 +1,11 @@
-"""How far the estimate of tokens is from what tokenizers of models count.
+"""Compares the estimate of tokens with what the tokenizers of models count.
 
     python -m benchmarks.token_estimate [FOLDER] [--quick] [--json]
 
-Texts: the definitions of 642 tools of published servers as `tools/list` sends them, and what an
-answer of a search has of each: its signature and the beginning of its description. FOLDER has the
-files of the tokenizers, which come inside the package litellm, and is read with tiktoken and
-tokenizers; none of the three is needed otherwise:
+Texts: the definitions of 642 tools of published servers as `tools/list` sends them, and what a
+search result contains of each: its signature and the beginning of its description. FOLDER contains
+the tokenizer files, which are part of the package litellm and are read with tiktoken and
+tokenizers; nothing else needs these three packages:
 
     pip install tiktoken tokenizers && pip download --no-deps litellm && unzip litellm-*.whl
     python -m benchmarks.token_estimate litellm/litellm_core_utils/tokenizers
@@ -35,15 +35,15 @@ _PIECES = (
     r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+"
     r"|\s++$|\s*[\r\n]|\s+(?!\S)|\s"
 )
-"""How cl100k cuts a text first; o200k does so nearly alike."""
+"""How cl100k first splits a text; o200k does nearly the same."""
 
 
 def measure(quick: bool, folder: Path | None = None) -> Report:
-    """Count every text with every tokenizer; gives the table.
+    """Count every text with every tokenizer and return the table.
 
     Args:
-        quick: The first 100 tools.
-        folder: Files of the tokenizers; without it words are counted.
+        quick: Use the first 100 tools.
+        folder: Tokenizer files; without them, words are counted.
     """
     definitions = read_rows(REAL_TOOLS)[: 100 if quick else None]
     texts = {

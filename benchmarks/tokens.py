@@ -1,12 +1,12 @@
-"""How many tokens the answers of `tool_discovery` cost, over the requests of a data set.
+"""Measures how many tokens the answers of `tool_discovery` cost over a data set.
 
     python -m benchmarks.tokens [DATA] [--quick] [--json] [--show ID]
 
 DATA is a folder with `tools.jsonl` (`id server name description input_schema`) and `queries.jsonl`
-(`id text`), one JSON object per line; without it the requests are 216 of people, from
-`data/mcpverse`. Each request is searched as a caller of `tool_discovery` would have it, with the
-default budget and number of results. Both forms of the answer are measured, text and structured
-JSON, next to the full definitions of the same tools. `--show` prints the answer to one request.
+(`id text`), one JSON object per line; by default, 216 requests by people from `data/mcpverse`. Each
+request is searched as `tool_discovery` does for a caller, with the default budget and number of
+results. Both forms of the answer are measured, text and structured JSON, next to the full
+definitions of the same tools. `--show` prints the answer to one request.
 """
 
 import json
@@ -33,7 +33,7 @@ QUICK_REQUESTS = 20
 
 
 def measure(quick: bool, folder: Path = REQUESTS) -> Report:
-    """Ask every request once; gives the table."""
+    """Ask every request once and return the table."""
     tools, queries = read_rows(folder / "tools.jsonl"), read_rows(folder / "queries.jsonl")
     return anyio.run(_measure, tools, queries[:QUICK_REQUESTS] if quick else queries)
 

@@ -1,10 +1,10 @@
-"""What whole turns cost, how fast they stream, and how much of requests is sent again the same.
+"""Measures complete turns: CPU, streaming, and how much of a request repeats the previous one.
 
     python -m benchmarks.turns [--quick] [--json]
 
-The model is a script in a process of its own (`vendored/llm_double.py`), the client another; the
-gateway runs here, so that its processor time can be read. Behind it stand 200 real tools
-(`data/real_tools.jsonl`) whose server answers in this process, and a collection of documents.
+The model is a script in its own process (`vendored/llm_double.py`), and so is the client; the
+gateway runs here, so that its CPU time can be read. It has 200 real tools
+(`data/real_tools.jsonl`), whose server runs in this process, and a collection of documents.
 """
 
 import asyncio
@@ -77,7 +77,7 @@ LOOKED = {"when": {"user": "guide"}, "reply": {"text": "The guide says so. " * 6
 
 
 def measure(quick: bool) -> Report:
-    """All of it."""
+    """Measure everything and return the table."""
     return anyio.run(_measure, quick)
 
 
@@ -115,7 +115,7 @@ async def _measure(quick: bool) -> Report:
                     waited = statistics.median(seen["first_ms"])
                     first[name] = min(waited, first.get(name, waited))
                     failed += seen["failed"]
-                    if len(asked) == count:  # one request a turn
+                    if len(asked) == count:  # one request per turn
                         pairs = zip(seen["first_at"], asked, strict=True)
                         found = statistics.median((at - since) * 1000 for at, since in pairs)
                         late[name] = min(found, late.get(name, found))
@@ -191,7 +191,7 @@ async def _measure(quick: bool) -> Report:
 
 @asynccontextmanager
 async def double(folder: Path) -> AsyncIterator[str]:
-    """Address of the scripted model."""
+    """URL of the scripted model."""
     scenario = folder / "scenario.json"
     steps = [GRADE, REPHRASE, LOOK, LOOKED, TOOL, TOOL_DONE, SLOW, PLAIN]
     scenario.write_text(json.dumps({"steps": steps, "fallback": {"text": "Yes."}}))
@@ -218,7 +218,7 @@ async def double(folder: Path) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def gateway(folder: Path, model: str) -> AsyncIterator[tuple[App, str]]:
-    """A gateway over 200 real tools and some documents."""
+    """A gateway with 200 real tools and some documents."""
     bench = FakeUpstream(tools={"clock": lambda _: text_result("noon")})
     rows = [json.loads(line) for line in TOOLS.read_text(encoding="utf-8").splitlines()][:200]
     for row in rows:
@@ -247,7 +247,7 @@ async def gateway(folder: Path, model: str) -> AsyncIterator[tuple[App, str]]:
         await app.chat.models.warm_up()
         try:
             address = await ready
-            set_aside()  # as `toolgate serve` does once all is there
+            set_aside()  # as `toolgate serve` does once everything is started
             yield app, f"{address}/v1"
         finally:
             task.cancel()
@@ -255,14 +255,14 @@ async def gateway(folder: Path, model: str) -> AsyncIterator[tuple[App, str]]:
 
 
 async def client(url: str, wanted: Json) -> Any:
-    """What a client in a process of its own saw."""
+    """What a client in another process saw."""
     program = [sys.executable, str(HERE / "_turn_client.py"), url, json.dumps(wanted)]
     done = await anyio.run_process(program)
     return json.loads(done.stdout)
 
 
 async def _journal(model: str, after: int = 0) -> list[Any]:
-    """What the model wrote down."""
+    """What the model recorded."""
     root = model.removesuffix("/v1")
     async with (
         aiohttp.ClientSession() as session,
@@ -288,8 +288,8 @@ async def _library(model: str, count: int) -> float:
 
 
 async def _streams(url: str, *, quick: bool) -> tuple[float, float, float]:
-    """The longest work between two looks at a timer, the longest delay of the timer, and the
-    longest pause that a client saw, all in milliseconds."""
+    """The longest work between two timer checks, the longest delay of the timer, and the longest
+    pause that a client saw, in milliseconds."""
     late: list[float] = []
     worked: list[float] = []
 
@@ -307,8 +307,8 @@ async def _streams(url: str, *, quick: bool) -> tuple[float, float, float]:
 
 
 async def _conversation(app: App, url: str, model: str) -> tuple[float, float, int, int]:
-    """Stability of the prefix in per cent, without the documents of a turn and with them, tokens
-    sent, and tokens of the naive way."""
+    """Stability of the prefix in per cent without and with a turn's documents, tokens sent, and
+    tokens when everything is sent each time."""
     before = len(await _journal(model))
     wanted = {"mode": "turns", "count": TURNS, "text": "What does the guide say of step"}
     await client(url, {**wanted, "thread": "talk"})
@@ -334,7 +334,7 @@ async def _conversation(app: App, url: str, model: str) -> tuple[float, float, i
 
 
 def _shares(requests: list[bytes]) -> list[float]:
-    """How much of each request the next one begins with, in per cent."""
+    """How much of each request repeats the beginning of the previous one, in per cent."""
     found: list[float] = []
     for old, new in pairwise(requests):
         pairs = enumerate(zip(old, new, strict=False))
@@ -356,7 +356,7 @@ def _bytes(body: Json, *, is_whole: bool = True) -> bytes:
 
 
 async def _page(app: App) -> float:
-    """Milliseconds of processor time for the last page of a thread of 1,000 turns."""
+    """CPU milliseconds of the last page of a thread of 1,000 turns."""
     thread = StoredThread(thread_id="long", project_id="default", caller_id="local", name="long")
     await app.store.threads.save_settings(thread, {}, now=utc_now())
     for turn in range(1_000):
@@ -377,7 +377,7 @@ async def _page(app: App) -> float:
 
 
 async def _memory(url: str, *, turns: int, before: int) -> float:
-    """Megabytes that turns leave behind, once there are as many runs as are kept."""
+    """Megabytes that turns leave behind, once as many runs are kept as may be."""
     process = psutil.Process()
     wanted = {"mode": "turns", "text": "tool", "turns_a_thread": 5}
     await client(url, {**wanted, "thread": "m", "count": max(turns, before)})

@@ -1,6 +1,6 @@
 """Makes a Python process report where its memory is, on `SIGUSR2`.
 
-Loaded by the interpreter when this folder is on `PYTHONPATH`. The report is JSON, written to the
+The interpreter loads it when this folder is on `PYTHONPATH`. The report is JSON, written to the
 file that `TOOLGATE_MEMORY_REPORT` names; with `TOOLGATE_MEMORY_TRACE`, allocations are traced.
 """
 
@@ -20,7 +20,7 @@ from typing import Any
 _REPORT = os.environ.get("TOOLGATE_MEMORY_REPORT", "")
 _TRACE = bool(os.environ.get("TOOLGATE_MEMORY_TRACE"))
 _FRAMES = 3
-"""Of a traced allocation; enough to see who asked for it. Chosen."""
+"""Frames of a traced allocation; enough to see who requested it (chosen)."""
 
 
 class _Mallinfo(ctypes.Structure):
@@ -36,7 +36,7 @@ class _Mallinfo(ctypes.Structure):
 
 
 def _malloc() -> dict[str, int]:
-    """Bytes that C's allocator has given out, and those that it holds for later."""
+    """Bytes that the C allocator has given out, and bytes that it keeps for later."""
     mallinfo = ctypes.CDLL(None).mallinfo2
     mallinfo.restype = _Mallinfo
     info = mallinfo()
@@ -44,7 +44,7 @@ def _malloc() -> dict[str, int]:
 
 
 def _small_objects() -> dict[str, int]:
-    """Bytes of Python's own allocator: in blocks that are used, and in arenas in all."""
+    """Bytes of Python's allocator: in used blocks, and in all arenas."""
     with tempfile.TemporaryFile() as file:
         saved = os.dup(2)
         try:

@@ -1,4 +1,4 @@
-"""Makes everything of a release in `dist/`: `make release`, or `python deploy/release.py --help`.
+"""Builds everything for a release in `dist/`: `make release`, or `python deploy/release.py --help`.
 
 Nothing is uploaded; the commands for that are printed at the end.
 """
@@ -21,7 +21,7 @@ CHART: Final = ROOT / "deploy" / "helm" / "toolgate"
 
 
 def main() -> int:
-    """Check that the release can be made, then make its files."""
+    """Check that a release is possible, then build its files."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--dry-run",
@@ -69,7 +69,7 @@ def project_version() -> str:
 
 
 def release_problems(version: str) -> list[str]:
-    """What is not ready for a release of this version."""
+    """List what is not ready for a release of this version."""
     problems: list[str] = []
     heading = changelog_heading(version)
     if heading is None:
@@ -91,7 +91,7 @@ def release_problems(version: str) -> list[str]:
 
 
 def git(*arguments: str) -> str:
-    """What a git command prints; empty outside a repository."""
+    """Return the output of a git command; empty outside a repository."""
     done = subprocess.run(
         ["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False
     )
@@ -99,14 +99,14 @@ def git(*arguments: str) -> str:
 
 
 def changelog_heading(version: str) -> str | None:
-    """The heading of this version in the changelog."""
+    """Return this version's heading in the changelog."""
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     match = re.search(rf"^## {re.escape(version)} .*$", text, re.MULTILINE)
     return match[0] if match else None
 
 
 def changes_of(version: str) -> str:
-    """The section of this version in the changelog."""
+    """Return this version's section of the changelog."""
     heading = changelog_heading(version)
     if heading is None:
         return ""
@@ -116,9 +116,9 @@ def changes_of(version: str) -> str:
 
 
 def make_files(version: str, target: Path) -> None:
-    """Wheel, source archive, chart, list of components and changes."""
+    """Build the wheel, source archive, chart, list of components and changes."""
     # The same sources give the same bytes: files get the time of the last commit.
-    time = git("log", "-1", "--format=%ct") or "315532800"  # 1980, the oldest in a zip file
+    time = git("log", "-1", "--format=%ct") or "315532800"  # 1980, the earliest year in a zip file
     environment = {**os.environ, "SOURCE_DATE_EPOCH": time}  # noqa: TID251 - a child process
     run(sys.executable, "-m", "hatchling", "build", "--directory", str(target), env=environment)
     make_chart(version, target, mtime=int(time))
@@ -127,7 +127,7 @@ def make_files(version: str, target: Path) -> None:
 
 
 def make_chart(version: str, target: Path, *, mtime: int) -> None:
-    """The Helm chart as `helm package` would make it."""
+    """Build the Helm chart as `helm package` does."""
 
     def same_everywhere(item: tarfile.TarInfo) -> tarfile.TarInfo:
         item.uid = item.gid = 0
@@ -155,12 +155,12 @@ def make_component_list(version: str, target: Path) -> None:
 
 
 def image_command(version: str, image: str) -> list[str]:
-    """The command that builds the image."""
+    """Return the command that builds the image."""
     return [str(ROOT / "deploy" / "build_image.sh"), f"{image}:{version}"]
 
 
 def make_image(version: str, image: str, target: Path) -> None:
-    """Build the image, try it, and write it as a file."""
+    """Build the image, test it, and write it to a file."""
     run(*image_command(version, image), *shlex.split(os.environ.get("IMAGE_OPTIONS", "")))  # noqa: TID251
     run(str(ROOT / "deploy" / "check_image.sh"), f"{image}:{version}")
     archive = target / f"toolgate-image-{version}.tar"
@@ -168,7 +168,7 @@ def make_image(version: str, image: str, target: Path) -> None:
 
 
 def write_checksums(target: Path) -> None:
-    """SHA-256 of each file, as `sha256sum --check` reads them."""
+    """Return the SHA-256 of each file, in the format of `sha256sum --check`."""
     lines = [
         f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n"
         for path in sorted(target.iterdir())
@@ -177,13 +177,13 @@ def write_checksums(target: Path) -> None:
 
 
 def print_files(target: Path) -> None:
-    """What was made."""
+    """List what was built."""
     for path in sorted(target.iterdir()):
         print(f"made: {path.name} ({path.stat().st_size:,} bytes)")
 
 
 def print_next_steps(version: str, image: str, target: Path, *, has_image: bool) -> None:
-    """What a maintainer does with the files."""
+    """Describe what a maintainer does with the files."""
     name = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["name"]
     stem = name.replace("-", "_")
     print("To publish:")
@@ -194,7 +194,7 @@ def print_next_steps(version: str, image: str, target: Path, *, has_image: bool)
 
 
 def run(*command: str, env: dict[str, str] | None = None) -> None:
-    """Run a command in the repository; its failure ends this program."""
+    """Run a command in the repository; if it fails, so does this program."""
     done = subprocess.run(command, cwd=ROOT, env=env, check=False)
     if done.returncode:
         raise SystemExit(f"This failed with status {done.returncode}: {shlex.join(command)}")

@@ -1,4 +1,4 @@
-"""Writes the pages of this folder that are made from the code: `python docs/generate.py`."""
+"""Generates the pages of this folder that come from the code: `python docs/generate.py`."""
 
 import ast
 import json
@@ -143,7 +143,7 @@ def _common(sentences: Mapping[str, Any]) -> str:
 
 
 def main() -> int:
-    """Write the pages; with `--check` only say whether they are up to date."""
+    """Write the pages; with `--check`, only report whether they are up to date."""
     pages = {"configuration.md": configuration()}
     stale = [name for name, text in pages.items() if _read(FOLDER / name) != text]
     if "--check" not in sys.argv[1:]:
@@ -157,7 +157,7 @@ def main() -> int:
 
 
 def configuration() -> str:
-    """The reference of every key."""
+    """Return the reference of all keys."""
     sentences = _sentences()
     top = [item for item in _keys(Settings) if not is_dataclass(item.type)]
     parts = [INTRODUCTION, "## Common settings\n", _common(sentences)]
@@ -211,7 +211,7 @@ def _keys(cls: Any) -> list["Field[Any]"]:
 
 
 def _sentences() -> dict[str, dict[str, str]]:
-    """The sentence below each field, and under an empty name that of the dataclass."""
+    """The sentence below each field; under an empty name, that of the dataclass."""
     sentences: dict[str, dict[str, str]] = {}
     modules = sorted(Path(tables.__file__).parent.glob("*.py"))
     for node in [node for path in modules for node in ast.parse(path.read_text("utf-8")).body]:
@@ -264,7 +264,7 @@ def _default(item: "Field[Any]") -> str:
             return f"`{value}`"
         case float():
             return f"`{value:g}`"
-        case _ if is_dataclass(value):  # a table, whose own section has its defaults
+        case _ if is_dataclass(value):  # a table with its defaults in its own section
             return "none"
         case _:
             raise TypeError(f"{item.name}: no spelling in TOML is known for {value!r}")

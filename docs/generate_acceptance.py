@@ -1,7 +1,7 @@
-"""Writes `acceptance.md` from tests that are named after a row: `generate_acceptance.py`.
+"""Generates `acceptance.md` from tests that are named after a row.
 
-What a row asks for is in `acceptance.toml`, in words of ours; which tests hold it is read from the
-tests: `test_st_1_…` holds ST-1.
+`acceptance.toml` describes in our words what a row requires; which tests prove it is read from the
+tests: `test_st_1_…` proves ST-1.
 """
 
 import re
@@ -24,7 +24,7 @@ row. If a row is about what a model or a client sees, the tests use real HTTP on
 
 
 def acceptance() -> str:
-    """The page."""
+    """Return the page."""
     rows = tomllib.loads((FOLDER / "acceptance.toml").read_text(encoding="utf-8"))
     found = tests_by_row()
     parts = [INTRODUCTION]
@@ -39,13 +39,13 @@ def acceptance() -> str:
 
 
 def rows() -> list[str]:
-    """The ids of all rows."""
+    """The IDs of all rows."""
     text = (FOLDER / "acceptance.toml").read_text(encoding="utf-8")
     return [row for section in tomllib.loads(text).values() for row in section["rows"]]
 
 
 def tests_by_row() -> dict[str, list[str]]:
-    """Names of the tests of each row, with their files."""
+    """Names of the tests for each row, with their files."""
     known = {f"{row.lower().replace('-', '_')}_": row for row in rows()}
     found: dict[str, list[str]] = {}
     for path in sorted(TESTS.rglob("test_*.py")):

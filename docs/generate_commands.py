@@ -1,4 +1,4 @@
-"""Writes `commands.md` from the command line itself: `python docs/generate_commands.py`."""
+"""Generates `commands.md` from the command line: `python docs/generate_commands.py`."""
 
 import inspect
 from pathlib import Path
@@ -25,7 +25,7 @@ EVERYWHERE = {"help", "install_completion", "show_completion"}
 
 
 def commands() -> str:
-    """The whole page."""
+    """Return the whole page."""
     parts = [INTRODUCTION, "## Global options\n", _options(get_command(app))]
     for name in COMMANDS:
         parts += _sections(f"toolgate {name}", load(name), depth=2)
@@ -33,7 +33,7 @@ def commands() -> str:
 
 
 def _sections(title: str, command: Any, *, depth: int) -> list[str]:
-    """A command and those below it."""
+    """Describe a command and its subcommands."""
     below = getattr(command, "commands", {}).items()
     inner = [_sections(f"{title} {name}", child, depth=min(depth + 1, 4)) for name, child in below]
     return [_section(title, command, depth=depth), *(part for each in inner for part in each)]
@@ -69,7 +69,7 @@ def _argument(one: Any) -> str:
 
 
 def _text(text: str | None) -> str:
-    """One paragraph per paragraph, without the line breaks of the source."""
+    """Join each paragraph into one line."""
     paragraphs = inspect.cleandoc(text or "").replace("\b", "").split("\n\n")
     return "\n\n".join(" ".join(part.split()) for part in paragraphs).replace("|", "\\|")
 

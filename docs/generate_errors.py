@@ -1,7 +1,7 @@
-"""Fills the lists of texts in `troubleshooting.md`: `python docs/generate_errors.py`.
+"""Fills the lists of messages in `troubleshooting.md`: `python docs/generate_errors.py`.
 
-What a code means and what to do about it is written by hand; which texts it comes with is read from
-the places in the code that raise it, so that none is missing.
+What a code means and what to do about it is written by hand; its messages are read from the places
+in the code that raise them, so that none is missing.
 """
 
 import ast
@@ -17,13 +17,13 @@ SOURCES = FOLDER.parent / "src" / "toolgate"
 PAGE = FOLDER / "troubleshooting.md"
 
 _HINTS = ("install_hint", "package_hint")
-"""Functions whose hint names the command of the installation; the page has that of pip."""
+"""Functions whose hint names the command of the installation; the page shows that of pip."""
 
 _LIST = re.compile(r"(<!-- texts of (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def troubleshooting() -> str:
-    """The page with the lists as the code has them."""
+    """Return the page with the messages that the code has."""
     texts = by_code()
 
     def fill(match: re.Match[str]) -> str:
@@ -36,7 +36,7 @@ def troubleshooting() -> str:
 
 
 def by_code() -> dict[str, set[str]]:
-    """Every text that the code raises, by error code; changing parts are dots."""
+    """Return every message that the code raises, by error code; variable parts become dots."""
     found: dict[str, set[str]] = {}
     for path in sorted(SOURCES.rglob("*.py")):
         for call in _calls(ast.parse(path.read_text(encoding="utf-8"))):

@@ -12,7 +12,7 @@ _SUFFIX = {"counter": "_total", "gauge": "", "histogram": ""}
 
 
 def operations() -> str:
-    """The page with the metrics as the code has them."""
+    """Return the page with the metrics that the code has."""
     rows = ["| name | labels | description |", "|---|---|---|"]
     for metric in METRICS.values():
         labels = ", ".join(f"`{label}`" for label in metric.labels)

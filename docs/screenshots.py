@@ -1,4 +1,4 @@
-"""Makes the pictures of the console in `docs/img`: `python -m docs.screenshots`.
+"""Takes the screenshots of the console in `docs/img`: `python -m docs.screenshots`.
 
 Needs what `python -m tests.real.setup` installs. The gateway is real, its servers are scripted.
 """
@@ -71,7 +71,7 @@ ABOUT = {
 
 
 def tool(description: str, needed: tuple[str, ...] = (), **hints: bool) -> Json:
-    """A definition."""
+    """Return a tool definition."""
     return {
         "description": description,
         "inputSchema": {
@@ -122,7 +122,7 @@ SETTINGS = Settings(
 
 
 def upstream(definitions: dict[str, Json]) -> FakeUpstream:
-    """A server with these tools."""
+    """Return a server with these tools."""
 
     def answer(params: Json) -> Json:
         if params.get("name") == "get_workflow_run":
@@ -138,17 +138,17 @@ TURN: tuple[Json, ...] = (
     {"tool_calls": [{"name": "billing__list_invoices", "arguments": {"customer": "Ada"}}]},
     {"text": "Invoice 2026-1183 for 249.00 is open; the other one is paid."},
 )
-"""What the scripted model says."""
+"""The scripted model's answers."""
 
 
 def with_model(url: str) -> Settings:
-    """The settings, with a model at an address."""
+    """Return the settings, with the URL of a model."""
     table = ModelTable(model="scripted", url=url, key="k", retries=0)
     return replace(SETTINGS, models={"main": table}, chat=ChatSettings(engine="plain"))
 
 
 async def ask(base: str, token: str, text: str) -> None:
-    """Say something in a thread, as a chat client does."""
+    """Send a message in a thread, as a chat client does."""
     headers = {"authorization": f"Bearer {token}", "x-toolgate-thread": "which invoice"}
     body = {"model": "main", "messages": [{"role": "user", "content": text}]}
     async with (
@@ -159,7 +159,7 @@ async def ask(base: str, token: str, text: str) -> None:
 
 
 async def shoot(browser: Browser) -> None:
-    """Fill a gateway, and look at it."""
+    """Fill a gateway and take screenshots."""
     servers = {name: upstream(tools) for name, tools in SERVERS.items()}
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     printed = ""
@@ -202,7 +202,7 @@ async def shoot(browser: Browser) -> None:
             asked = {"invoice": "2026-1183", "amount": "249.00"}
             await app.gateway.calls.execute(agent, "billing:refund", asked)
         except ToolgateError:
-            pass  # it waits for a person now
+            pass  # it now waits for a person
         changed = anyio.Event()
         forget = app.gateway.changes.on_change(lambda _: changed.set())
         servers["billing"].definitions["list_invoices"] = tool(

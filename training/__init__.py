@@ -1,1 +1,1 @@
-"""Makes the bundled embedding model: `python -m training --data FOLDER` runs every step."""
+"""Builds the bundled embedding model: `python -m training --data FOLDER` runs every step."""

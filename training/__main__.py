@@ -1,11 +1,11 @@
-"""Every step from the sources to the file in the package.
+"""Runs every step from the sources to the file in the package.
 
     python -m training --data FOLDER --wordnet FOLDER [--texts N] [--work FOLDER] [--out FILE]
                        [--without-requests]
 
-`--texts` takes that many from the beginning of the corpus; left out, as many as the model in the
-package was made of. `--without-requests` learns from texts alone. Steps whose results lie in
-`--work` are not done again; remove the folder to start afresh.
+`--texts` uses that many texts from the beginning of the corpus; the default is the number that the
+model in the package was made from. `--without-requests` learns from texts alone. Steps whose
+results are in `--work` are skipped; remove the folder to start afresh.
 """
 
 import argparse

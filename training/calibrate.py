@@ -3,7 +3,7 @@
 Two logistic models in `src/toolgate/search/relevance/calibration.json`: how likely a hit helps, and
 whether anything fits a request. They are fitted together on short phrases (`benchmarks/data`, over
 the tools of 37 servers and of some of them) and on long questions (FOLDER/tools), and checked on
-what was not used: phrases of other writers, every second question.
+rows that were not used: phrases by other writers, every second question.
 """
 
 import argparse
@@ -44,13 +44,13 @@ LONG: Final = (
 )
 """Sets of questions, and what is added to their catalogs."""
 MOST: Final = 400
-"""Questions of a set."""
+"""Questions used from a set."""
 SHOWN: Final = 10
-"""Best hits of a request that relevance is fitted on."""
+"""Best hits of a request to which relevance is fitted."""
 FALSE_ALARMS: Final = 0.04
-"""Share of short requests that any catalog serves of which it may be said that nothing fits."""
+"""Share of served short requests, in any catalog, for which "nothing fits" may be said."""
 LONG_FALSE_ALARMS: Final = 0.02
-"""The same of long ones, in any set; there is more in them to go by."""
+"""The same for long requests, in any set; they contain more to go by."""
 SURE: Final = 0.85
 """Probability from which something fits."""
 RIDGE: Final = 1e-3
@@ -59,41 +59,41 @@ RIDGE: Final = 1e-3
 
 @dataclass(frozen=True)
 class Seen:
-    """What the search says to one request."""
+    """The search's answer to one request."""
 
     evidence: tuple[Evidence, ...]
-    """Of the best hits; none where a tool was called by its name."""
+    """The best hits; none if a tool was called by its name."""
     helps: tuple[bool, ...]
-    """Whether each hit is one that is needed."""
+    """Whether each hit is a needed tool."""
     is_served: bool
-    """Whether any tool of the catalog is."""
+    """Whether the catalog has a needed tool."""
 
 
 class Line(NamedTuple):
-    """The logit below which nothing fits, as `FitModel` draws it."""
+    """The logit below which nothing fits, as used by `FitModel`."""
 
     long: float
-    """For a long request."""
+    """The line of a long request."""
     brief: float
     """What a unit of `brevity` adds."""
     per_size: float
-    """What a unit of `brevity` adds for a unit of `chance`."""
+    """What a unit of `brevity` adds per unit of `chance`."""
     sizes: tuple[float, float]
-    """Least and largest `chance` that count."""
+    """Lowest and highest `chance` that count."""
 
     def at(self, evidence: Evidence) -> float:
-        """The line of one request."""
+        """Return the line for one request."""
         least, most = self.sizes
         size = min(most, max(least, chance(evidence.tools)))
         return self.long + (self.brief + self.per_size * size) * brevity(evidence.n_words)
 
 
 Group = tuple[str, Sequence[Seen]]
-"""A name, and requests that count as much as those of any other group."""
+"""A named group of requests; all groups have the same weight."""
 
 
 async def ask(tools: Sequence[SearchableTool], questions: Iterable[Question]) -> list[Seen]:
-    """What the search says to requests over a catalog."""
+    """Run requests over a catalog and return the search's answers."""
     search = HybridSearch(Options(embedding_wait_s=60, embed_timeout_s=60), BundledEmbedder())
     await search.update(tools)
     await search.ready()
@@ -117,7 +117,7 @@ async def ask(tools: Sequence[SearchableTool], questions: Iterable[Question]) ->
 
 
 def _evidence(hits: Sequence[Hit], searched: int) -> tuple[Evidence, ...]:
-    """What the search knew of the best hits, from what it tells of them."""
+    """Return the evidence for the best hits, from their explanation."""
     first, named = hits[0].fields["score"], hits[:NAMED]
     nearest = max(hit.fields["cosine"] for hit in hits)
     return tuple(
@@ -161,7 +161,7 @@ async def question_groups(data: Path, part: int) -> list[Group]:
 
 
 async def everyday_group(data: Path, split: str) -> Group:
-    """What people ask assistants, of which the tools of the 37 servers serve next to nothing."""
+    """What people ask assistants; the tools of the 37 servers serve next to none of it."""
     lines = (data / "intents" / "clinc150.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [
         row
@@ -235,7 +235,7 @@ def _fit_model(
     phrases = _phrases(groups)
     sizes = np.array([chance(seen[0].evidence[0].tools) for seen in phrases])
     line = Line(long=0.0, brief=0.0, per_size=0.0, sizes=(float(sizes.min()), float(sizes.max())))
-    # The line depends on how brief a request is, and that on the line: settled after a few rounds.
+    # The line depends on how brief a request is, and that on the line: a few rounds converge.
     for _ in range(20):
         flat = line._replace(long=0.0)
         long = min(
@@ -266,7 +266,7 @@ def _quantile(
     line: Line,
     false_alarms: float = FALSE_ALARMS,
 ) -> float:
-    """How far above a line another has to be for so many false alarms of some requests."""
+    """Return by how much to raise a line for a given share of false alarms."""
     logits = [
         _logit(weights, known(request.evidence[0])) - line.at(request.evidence[0])
         for request in seen
@@ -294,7 +294,7 @@ def _logit(weights: Mapping[str, float], known: Mapping[str, float]) -> float:
 
 
 def _logistic(rows: Sequence[tuple[Mapping[str, float], bool, float]]) -> dict[str, float]:
-    """Weights of a logistic regression by name, by Newton's method with a little ridge."""
+    """Weights of a logistic regression by name, by Newton's method with a small ridge."""
     names = list(rows[0][0])
     x = np.array([[known[name] for name in names] for known, _, _ in rows])
     y = np.array([truth for _, truth, _ in rows], float)
@@ -317,7 +317,7 @@ def _logistic(rows: Sequence[tuple[Mapping[str, float], bool, float]]) -> dict[s
 
 
 def report(groups: Sequence[Group], fitted: Mapping[str, Any]) -> None:
-    """Print, for each group, errors of the relevance and shares of the three answers."""
+    """Print errors of the relevance and shares of the three answers for each group."""
     model = FitModel(**fitted["fit"])
     heads = "".join(f"{name:>8}{'none':>7}{'good':>7}" for name in ("served", "not"))
     print(f"{'':24}{heads}{'AUC':>7}{'ECE':>7}{'said':>7}{'true':>7}")
@@ -352,13 +352,13 @@ def report(groups: Sequence[Group], fitted: Mapping[str, Any]) -> None:
 
 
 def _relevance(evidence: Evidence, fitted: Mapping[str, Any]) -> float:
-    """What is said of a hit, before any line."""
+    """Return what is known about a hit, before any line."""
     known = hit_evidence(evidence, FitModel(**fitted["fit"]).logit(evidence))
     return float(1 / (1 + np.exp(-_logit(fitted["hits"], known))))
 
 
 def _area(served: NDArray[np.float64], other: NDArray[np.float64]) -> float:
-    """Area under the curve: how often a served request is above another one."""
+    """Area under the curve: how often a served request ranks above an unserved one."""
     return float(np.mean(served[:, None] > other) + 0.5 * np.mean(served[:, None] == other))
 
 

@@ -1,11 +1,11 @@
 """Collects the texts that the table learns from, and pairs of a request and the tool it needs.
 
-What may be read is settled here and nowhere else: tool definitions of every catalog, and of
-requests and example sentences only the part marked `train`, of three sets alone. Each source and
-its licence is a row in `docs/model.md`.
+Only this module decides what may be read: tool definitions of every catalog, and of requests and
+example sentences only the part marked `train`, of three sets. Each source and its licence is a row
+in `docs/model.md`.
 
-Writes `texts.jsonl` (rows `[source, text]`, in an order of which any beginning is a good mixture)
-and `pairs.jsonl` (rows `[tool, request, text of the tool]`).
+Writes `texts.jsonl` (rows `[source, text]`, ordered so that any beginning is a good mixture) and
+`pairs.jsonl` (rows `[tool, request, text of the tool]`).
 """
 
 import gzip
@@ -48,16 +48,16 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 
 @dataclass(frozen=True, kw_only=True)
 class Corpus:
-    """Texts by source, each once, and pairs."""
+    """Distinct texts with their source, and pairs."""
 
     texts: dict[str, str] = field(default_factory=dict[str, str])
-    """Source by text; the first source that brought a text keeps it."""
+    """Source by text; the first source that contains a text keeps it."""
 
     pairs: list[tuple[str, str, str]] = field(default_factory=list[tuple[str, str, str]])
     """Tool, request, text of the tool."""
 
     def add(self, source: str, *texts: str) -> None:
-        """Take texts of two letters or more."""
+        """Add texts of two letters or more."""
         for text in texts:
             short = text.strip()
             if len(short) > 1:
@@ -65,10 +65,10 @@ class Corpus:
 
 
 def collect(data: Path, wordnet: Path, aws: Path, google: Path) -> Corpus:
-    """All texts and pairs.
+    """Collect all texts and pairs.
 
     Args:
-        data: Folder with `tools/` and `intents/`, and perhaps a file `real_tools.jsonl`.
+        data: Folder with `tools/` and `intents/`, and optionally a file `real_tools.jsonl`.
         wordnet: Folder with `data.noun` and its siblings, of Debian's package `wordnet-base`.
         aws: Folder `botocore/data`.
         google: Folder `googleapiclient/discovery_cache/documents`.
@@ -92,7 +92,7 @@ def collect(data: Path, wordnet: Path, aws: Path, google: Path) -> Corpus:
 
 
 def write(corpus: Corpus, folder: Path) -> Counter[str]:
-    """Write both files; the same corpus gives the same bytes. Returns texts by source."""
+    """Write both files, always the same for a corpus; returns the number of texts by source."""
     folder.mkdir(parents=True, exist_ok=True)
     order = sorted(corpus.texts, key=lambda text: _place(text, WEIGHT[corpus.texts[text]]))
     _write_rows(folder / "texts.jsonl", ([corpus.texts[text], text] for text in order))
@@ -101,7 +101,7 @@ def write(corpus: Corpus, folder: Path) -> Counter[str]:
 
 
 def rows(path: Path) -> Iterator[Any]:
-    """What a file with one JSON text a line holds."""
+    """Read a JSON Lines file."""
     with path.open(encoding="utf-8") as file:
         for line in file:
             if line.strip():
@@ -109,7 +109,7 @@ def rows(path: Path) -> Iterator[Any]:
 
 
 def spoken(name: str) -> str:
-    """A name in words: `getUserById` and `get_user_by_id` both give `get user by id`, as cased."""
+    """Split a name into words: `getUserById` and `get_user_by_id` both give `get user by id`."""
     text = re.sub(r"[_\-./:]+", " ", name)
     text = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", text)
     return re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1 \2", text).strip()
@@ -134,7 +134,7 @@ def parameters(tool: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def cleaned(text: object, longest: int = 400) -> str:
-    """Without markup, links and runs of blanks, and not longer than so many characters."""
+    """Remove markup, links and repeated blanks, and cut to so many characters."""
     plain = _LINK.sub(r"\1", _TAG.sub(" ", html.unescape(str(text or ""))))
     return " ".join(plain.split())[:longest]
 

@@ -1,8 +1,8 @@
-"""What a model is worth for tool search: `python -m training.evaluate FILE FOLDER ...`.
+"""Measures a model's worth for tool search: `python -m training.evaluate FILE FOLDER ...`.
 
 A folder holds `tools.jsonl` and `queries.jsonl`; `FOLDER+OTHER` adds the tools of its sibling OTHER
 whose names are not in FOLDER. Only requests marked `test` are asked, `--most` of them evenly
-picked. Prints R@1, R@5 and R@10 (share of the needed tools among the first 1, 5, 10) of the cosine
+spaced. Prints R@1, R@5 and R@10 (share of the needed tools among the first 1, 5, 10) of the cosine
 alone, of BM25 alone (the library bm25s, Lucene's formula) and of .6 x cosine + .4 x BM25.
 """
 
@@ -22,11 +22,11 @@ from toolgate.models.embedders._vector_table import VectorTable, read_table
 from training.corpus import parameters, rows, spoken, tool_text
 
 COUNTS = (1, 5, 10)
-"""How many of the first tools are looked at."""
+"""Number of first tools that are examined."""
 
 
 def main() -> None:
-    """Print a row per folder and way of ranking."""
+    """Print a row for each folder and way of ranking."""
     parser = argparse.ArgumentParser(prog="python -m training.evaluate", description=__doc__)
     parser.add_argument("model", type=Path)
     parser.add_argument("folders", type=Path, nargs="+")
@@ -63,7 +63,7 @@ def load(folder: Path, most: int) -> tuple[list[dict[str, Any]], list[dict[str, 
 def ranks(
     table: VectorTable, tools: Sequence[dict[str, Any]], requests: Sequence[dict[str, Any]]
 ) -> tuple[dict[str, NDArray[np.float64]], float]:
-    """R@1, R@5 and R@10 by way of ranking, and the median milliseconds of a request's vector."""
+    """R@1, R@5 and R@10 by way of ranking, and the median milliseconds to embed a request."""
     vectors = np.stack([table.vector(tool_text(tool)) for tool in tools])
     words = _Words(tools)
     numbers = {tool["id"]: number for number, tool in enumerate(tools)}

@@ -1,4 +1,7 @@
-"""Makes the learned table small: four bits a number, one scale a row. Format: `embed/_table.py`."""
+"""Compresses the learned table: four bits per number, one scale per row.
+
+The format is that of `toolgate.models.embedders._vector_table`.
+"""
 
 import hashlib
 import json
@@ -13,16 +16,16 @@ from toolgate.models.embedders._verified import NEAR
 from training.table import Learned
 
 VERSION = 1
-"""Goes up when the same file would give other vectors, because the reading code changed."""
+"""Version; raised when the same file would give other vectors because its reader changed."""
 
 SHARES = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
-"""Shares of a row's largest number that are tried as the largest code; the rest is cut."""
+"""Shares of a row's largest number that are tried as the largest code; the rest is clipped."""
 
 
 def write(learned: Learned, pieces: Sequence[str], path: Path) -> int:
-    """Write the file, and the record beside it; gives its size in bytes."""
+    """Write the file and its record; returns its size in bytes."""
     rows = learned.rows.copy()
-    rows[0] = 0  # what is unknown says nothing
+    rows[0] = 0  # unknown words contribute nothing
     codes, scale = quantised(rows)
     pairs = learned.pairs.astype(np.int32)
     digest = hashlib.blake2b(digest_size=6)
@@ -49,7 +52,7 @@ def write(learned: Learned, pieces: Sequence[str], path: Path) -> int:
 
 
 def quantised(rows: NDArray[np.float32]) -> tuple[NDArray[np.uint8], NDArray[np.float16]]:
-    """Codes, two a byte, and scale of each row: of the tried scales the one that loses least."""
+    """Codes, two per byte, and the scale of each row: of those tried, the one that loses least."""
     most = np.abs(rows).max(1, keepdims=True)
     least = np.full(len(rows), np.inf, np.float32)
     codes = np.full(rows.shape, 8, np.uint8)

@@ -3,7 +3,7 @@
 A linear model in `src/toolgate/search/reranking/weights.json`, fitted by its likelihood of a
 right tool in the first place (softmax over the first hits). It learns from the phrases of the
 fitting half, over two catalogs, and from the short ones among every second question of the sets.
-Each set counts as much as any other, the phrases twice. `--check` leaves one set out in turn.
+All sets have the same weight, the phrases twice. `--check` leaves one set out in turn.
 """
 
 import argparse
@@ -27,11 +27,11 @@ from toolgate.search.strategies.hybrid import HybridSearch, Options
 
 OUT: Final = Path(__file__).parents[1] / "src/toolgate/search/reranking/weights.json"
 LONG: Final = ("mcpverse", "metatool", "bfcl_live", "bfcl_basic")
-"""Sets with questions of one step."""
+"""Sets with single-step questions."""
 MOST: Final = 600
-"""Questions of a set."""
+"""Questions used from a set."""
 PHRASES_COUNT: Final = 2.0
-"""How much a set of phrases counts against one of questions."""
+"""Weight of a set of phrases relative to a set of questions."""
 RIDGE: Final = 0.01
 """Penalty of a squared weight, in standard deviations of its evidence."""
 STEPS: Final = 250
@@ -39,16 +39,16 @@ STEPS: Final = 250
 
 
 class Request(NamedTuple):
-    """One request with its first hits."""
+    """A request with its first hits."""
 
     evidence: Mapping[str, Sequence[float]]
-    """By name, best hit first."""
+    """Evidence by name, best hit first."""
     helps: NDArray[np.bool_]
-    """Which hits serve it."""
+    """Which hits serve the request."""
 
 
 async def observe(labelled: LabelledSet) -> list[Request]:
-    """The first hits of the short requests that a tool serves, before they are reranked."""
+    """The first hits of served short requests before they are reranked."""
     options = Options(embedding_wait_s=60, embed_timeout_s=60, reranking=False, cached_answers=0)
     search = HybridSearch(options, BundledEmbedder())
     await search.update(labelled.tools)
@@ -80,7 +80,7 @@ async def observe(labelled: LabelledSet) -> list[Request]:
 
 
 def fit(sets: Mapping[str, Sequence[Request]]) -> dict[str, float]:
-    """The weights, by name of the evidence."""
+    """Fit and return the weights, by name of the evidence."""
     every = [request for requests in sets.values() for request in requests]
     names = list(every[0].evidence)
     columns = {name: [x for request in every for x in request.evidence[name]] for name in names}
@@ -110,7 +110,7 @@ def _descend(
     lacking: NDArray[np.float64],
     share: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """The weights of the most likely model, by Adam (https://arxiv.org/abs/1412.6980)."""
+    """Maximise the likelihood by Adam (https://arxiv.org/abs/1412.6980); returns the weights."""
     weights = np.zeros(x.shape[2])
     mean, square = np.zeros_like(weights), np.zeros_like(weights)
     for step in range(1, STEPS + 1):
@@ -127,7 +127,7 @@ def _descend(
 
 
 def share_right(requests: Iterable[Request], weights: Mapping[str, float], first: int) -> float:
-    """Share of the requests with a right tool among the first, with these weights; {}: before."""
+    """Share of requests with a right tool first, with these weights; {}: without reranking."""
     right: list[bool] = []
     for request in requests:
         worth = -np.arange(len(request.helps), dtype=float)

@@ -1,18 +1,18 @@
-"""Learns the table: a vector for each piece of a word and for each frequent pair of neighbours.
+"""Learns the table: a vector for each word piece and for each frequent pair of neighbours.
 
-1. The teacher's vectors are projected on their first 256 principal directions, at length 1.
-2. A piece starts as what the teacher says about it alone, centred, at length 1, times the weight
+1. The teacher's vectors are projected onto their first 256 principal directions, at length 1.
+2. A piece starts as the teacher's vector for it alone, centred, at length 1, times the weight
    1e-3 / (1e-3 + its share of all pieces): rare words say more (SIF, Arora, Liang and Ma 2017). A
    pair starts at zero.
-3. A batch of texts is pulled to the teacher's vectors (1 - cosine), and its matrix of cosines to
-   the teacher's (mean squared difference). Batches consist of runs of texts that are close to each
-   other for the teacher, so that small differences are learned. In every second batch some texts
-   have a typing error, while their target stays the same.
-4. Beside it, requests are pulled to the text of the tool they need and away from other tools
+3. Each batch of texts is pulled to the teacher's vectors (1 - cosine), and its matrix of cosines to
+   the teacher's (mean squared difference). Batches consist of runs of texts that the teacher finds
+   similar, so that small differences are learned. In every second batch some texts have a typing
+   error, while their target stays the same.
+4. At the same time, requests are pulled to the text of the tool they need and away from other tools
    (symmetric cross entropy of cosines).
 
-Everything random comes from one seed; results still differ in the last digits between processors
-and numbers of threads.
+All randomness comes from one seed; results still differ in the last digits between processors and
+numbers of threads.
 """
 
 import time
@@ -29,61 +29,61 @@ from toolgate.models.embedders._vector_table import PAIR_STEP
 from training.vocabulary import Vocabulary
 
 DRAWN = {"parameters": 0.35, "glosses": 0.35, "examples": 0.35, "words": 0.2}
-"""How often a text is drawn, by source; 1 where nothing is said."""
+"""How often a text is drawn, by source; 1 for others."""
 
 
 def pair_keys(pieces: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Each two neighbours as one number."""
+    """Encode pairs of neighbours as numbers."""
     return pieces[:-1] * PAIR_STEP + pieces[1:]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """All that was chosen."""
+    """All hyperparameters."""
 
     dim: int = 256
-    """Numbers of a vector."""
+    """Dimensions of a vector."""
 
     pairs: int = 60_000
-    """Pairs of neighbours that get a row."""
+    """Number of neighbour pairs that get a row."""
 
     passes: int = 6
-    """As many texts are drawn in all as there are, times this."""
+    """Texts drawn in all, as a multiple of their number."""
 
     batch: int = 1024
-    """Texts of a step."""
+    """Texts per step."""
 
     run: int = 64
-    """Texts that lie together in a batch because they are close to each other."""
+    """Similar texts that stay together in a batch."""
 
     rate: float = 2e-3
-    """Step size of Adam at the start; falls to zero on a line."""
+    """Adam's step size at the start; it falls linearly to zero."""
 
     structure: float = 10.0
     """Weight of the difference between the matrices of cosines."""
 
     misspelt: float = 0.3
-    """Share of the texts with a typing error, in every second batch."""
+    """Share of texts with a typing error, in every second batch."""
 
     contrast: float = 0.1
     """Weight of the loss over requests and tools."""
 
     heat: float = 0.05
-    """Cosines are divided by this before the cross entropy."""
+    """Temperature: cosines are divided by it before the cross entropy."""
 
     requests: int = 512
-    """Requests of a step."""
+    """Requests per step."""
 
     threads: int = 2
-    """Threads of the processor."""
+    """CPU threads."""
 
     seed: int = 0
-    """Start of everything random."""
+    """Random seed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Learned:
-    """A table before it is made small."""
+    """A table before it is compressed."""
 
     rows: NDArray[np.float32]
     """Vectors of the pieces, then of the pairs."""
@@ -101,16 +101,16 @@ def learn(
     requests: Sequence[tuple[str, str, str]],
     recipe: Recipe,
 ) -> Learned:
-    """Learn from texts and the teacher's vectors of them.
+    """Learn from texts and the teacher's vectors for them.
 
     Args:
         vocabulary: The pieces.
-        texts: What is read.
+        texts: The texts.
         sources: Source of each text.
-        targets: The teacher's vector of each text.
-        start: What the teacher says about each piece alone.
+        targets: The teacher's vector for each text.
+        start: The teacher's vector for each piece alone.
         requests: Tool, request, text of the tool.
-        recipe: All that was chosen.
+        recipe: All hyperparameters.
     """
     torch.manual_seed(recipe.seed)
     torch.set_num_threads(recipe.threads)
@@ -179,7 +179,7 @@ def learn(
 
 @dataclass(frozen=True, kw_only=True)
 class Bags:
-    """Pieces of many texts in one row of numbers."""
+    """Pieces of many texts in one flat array."""
 
     pieces: NDArray[np.int64]
     """All pieces, text after text."""
@@ -202,14 +202,14 @@ class Bags:
         inside = np.ones(len(self.pieces) - 1, bool)
         inside[self.starts[1:-1] - 1] = False
         keys, often = np.unique(pair_keys(self.pieces)[inside], return_counts=True)
-        known = (keys >= PAIR_STEP) & (keys % PAIR_STEP > 0)  # none with the unknown piece
+        known = (keys >= PAIR_STEP) & (keys % PAIR_STEP > 0)  # no pair with the unknown piece
         keys, often = keys[known], often[known]
         return np.sort(keys[np.argsort(-often, kind="stable")[:count]])
 
     def take(
         self, some: NDArray[np.int64], pairs: NDArray[np.int64], first_pair: int
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Rows of the table and where each of these texts starts among them."""
+        """Rows of the table, and the start of each of these texts among them."""
         lengths = self.starts[some + 1] - self.starts[some]
         starts = np.concatenate([[0], np.cumsum(lengths)])
         flat = self.pieces[
@@ -229,7 +229,7 @@ class Bags:
 
 
 def misspell(text: str, dice: np.random.Generator) -> str:
-    """With one word of four letters or more typed wrong, if the dice find one."""
+    """Misspell one word of four letters or more, if the random numbers choose one."""
     words = text.split(" ")
     at = int(dice.integers(len(words)))
     word = words[at]

@@ -1,8 +1,8 @@
-"""What the teacher, all-MiniLM-L6-v2, says about texts and about single pieces of words.
+"""Computes the vectors of the teacher, all-MiniLM-L6-v2, for texts and for single word pieces.
 
 Mean over the tokens of the last layer, length 1, as its authors use it. Texts are done in blocks of
-1,024 that are kept in files, so that a run that was stopped goes on where it was. Each process has
-one thread: threads of one process wait for each other on a busy machine.
+1,024 that are kept in files, so that an interrupted run continues where it was. Each process has
+one thread, because threads of one process wait for each other on a busy machine.
 """
 
 import hashlib
@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from transformers import AutoModel, AutoTokenizer
 
 BLOCK = 1_024
-"""Texts of one file."""
+"""Texts per file."""
 
 BATCH = 128
-"""Texts of one step."""
+"""Texts per step."""
 
 LONGEST = 96
 """Tokens of a text that the teacher reads."""
@@ -31,7 +31,7 @@ LONGEST = 96
 def read_texts(
     model: Path, texts: Sequence[str], folder: Path, processes: int
 ) -> NDArray[np.float16]:
-    """A row of length 1 for each text; blocks that `folder` holds are not computed again."""
+    """Return a row of length 1 for each text; blocks in `folder` are not computed again."""
     folder.mkdir(parents=True, exist_ok=True)
     blocks = [texts[at : at + BLOCK] for at in range(0, len(texts), BLOCK)]
     paths = [folder / f"{number:04}-{_digest(block)}.npy" for number, block in enumerate(blocks)]
@@ -49,7 +49,7 @@ def read_texts(
 
 @torch.inference_mode()
 def read_pieces(model: Path, numbers: Sequence[int]) -> NDArray[np.float32]:
-    """A row for each token number: the mean over `[CLS] token [SEP]`, not scaled."""
+    """Return a row for each token: the mean over `[CLS] token [SEP]`, not scaled."""
     tokenizer, network = _loaded(model)
     rows = []
     for at in range(0, len(numbers), 512):
@@ -67,8 +67,8 @@ def _digest(texts: Sequence[str]) -> str:
 
 @cache
 def _loaded(model: Path) -> tuple[Any, Any]:
-    """Tokenizer and network."""
-    # bfloat16 gives the same vectors, 3.6 times as fast where the processor computes in it.
+    """Load the tokenizer and the network."""
+    # bfloat16 gives the same vectors, 3.6 times as fast on processors that support it.
     torch.set_num_threads(1)
     network = AutoModel.from_pretrained(model, attn_implementation="eager").eval()
     flags = Path("/proc/cpuinfo")
@@ -81,7 +81,7 @@ def _loaded(model: Path) -> tuple[Any, Any]:
 def _read_block(task: tuple[Path, Path, Sequence[str]]) -> int:
     model, path, texts = task
     tokenizer, network = _loaded(model)
-    order = sorted(range(len(texts)), key=lambda i: len(texts[i]))  # padding is the cost
+    order = sorted(range(len(texts)), key=lambda i: len(texts[i]))  # padding is what costs time
     rows = np.zeros((len(texts), network.config.hidden_size), np.float16)
     for at in range(0, len(order), BATCH):
         part = order[at : at + BATCH]

@@ -1,7 +1,7 @@
-"""The teacher's vocabulary without the pieces that a table cannot say anything about.
+"""The teacher's vocabulary without the pieces that a table cannot represent.
 
-The teacher reads English alone: pieces in other scripts, and reserved ones, would carry noise.
-Texts in such scripts get a vector of zeros from the table, and search by words decides.
+The teacher reads only English: pieces in other scripts, and reserved ones, would be noise. Texts in
+such scripts get a zero vector from the table, and search by words decides.
 """
 
 import unicodedata
@@ -17,17 +17,17 @@ UNKNOWN = "[UNK]"
 
 @dataclass(frozen=True, kw_only=True)
 class Vocabulary:
-    """Pieces of words and where they came from."""
+    """Word pieces and where they came from."""
 
     pieces: tuple[str, ...]
-    """Piece 0 stands for all that is unknown; `##` marks continuations."""
+    """Piece 0 stands for everything unknown; `##` marks continuations."""
 
     origin: tuple[int, ...]
-    """Number of each piece with the teacher."""
+    """Index of each piece in the teacher's vocabulary."""
 
 
 def reduced(teacher: Path) -> Vocabulary:
-    """The vocabulary in the teacher's folder, shortened and numbered anew."""
+    """Load the vocabulary from the teacher's folder, shortened and renumbered."""
     known = (teacher / "vocab.txt").read_text("utf-8").splitlines()
     kept = [number for number, piece in enumerate(known) if _is_kept(piece)]
     origin = (known.index(UNKNOWN), *kept)

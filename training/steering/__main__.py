@@ -1,11 +1,11 @@
-"""Trains the scanner's classifier of sentences and writes its weights.
+"""Trains the scanner's sentence classifier and writes its weights.
 
     python -m training.steering --catalogs FOLDER [--out FILE]
     python -m training.steering --catalogs FOLDER --cross-validate
 
 FOLDER has a folder for each public catalog of tools, with `tools.jsonl`. With `--cross-validate`
-nothing is written: the real tools, by server, and the poisoned ones of the benchmark are parted in
-five, and the scanner judges each part with a classifier that was trained without it.
+nothing is written: the real tools, by server, and the poisoned ones of the benchmark are split into
+five parts, and the scanner judges each part with a classifier that was trained without it.
 """
 
 import argparse
@@ -35,7 +35,7 @@ OUT: Final = Path(__file__).parents[2] / "src/toolgate/catalog/scanner/classifie
 _COMPOSED: Final = 16_000
 _HAND_WRITTEN: Final = 8.0
 _REAL: Final = 6.0
-"""How often sentences written by hand, and of real servers, count."""
+"""Weights of sentences written by hand, and of those of real servers."""
 
 
 def main() -> None:
@@ -59,7 +59,7 @@ def main() -> None:
 def cross_validate(
     examples: Examples, real: list[dict[str, Any]], poisoned: list[dict[str, Any]]
 ) -> None:
-    """Print how many tools the scanner holds, each judged by a classifier that never saw it."""
+    """Print how many tools the scanner holds back, with a classifier that never saw them."""
     neighbours = OtherServersTools.of((tool["server"], tool["name"]) for tool in real)
     held: dict[str, list[str]] = {"real": [], "poisoned": []}
     for fold in range(FOLDS):
@@ -96,7 +96,7 @@ def _examples(catalogs: Path, real: list[dict[str, Any]]) -> Examples:
 def _add_poisoned(
     examples: Examples, poisoned: list[dict[str, Any]], classifier: Classifier
 ) -> None:
-    """Of each poisoned tool the sentence that is poisoned: the one that scores most so far."""
+    """The poisoned sentence of each poisoned tool: the one with the highest score so far."""
     for tool in poisoned:
         windows: list[list[Sentence]] = []
         for sentences in map(sentences_of, tool_texts(tool)):

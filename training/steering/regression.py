@@ -35,7 +35,7 @@ _FIRST_SQUARE: Final = 1e-3
 
 @dataclass
 class Examples:
-    """Sentences as features, with what they are."""
+    """Sentences as features, with their labels."""
 
     ids: list[NDArray[np.int32]] = field(default_factory=list[NDArray[np.int32]])
     signals: list[frozenset[str]] = field(default_factory=list[frozenset[str]])
@@ -43,12 +43,12 @@ class Examples:
     """1 for sentences that steer, 0 for others."""
     weights: list[float] = field(default_factory=list[float])
     folds: list[int] = field(default_factory=list[int])
-    """The part of the cross-validation that it belongs to; -1: none."""
+    """The fold of the cross-validation to which it belongs; -1: none."""
 
     def add_text(
         self, sentences: list[Sentence], label: float, *, weight: float = 1.0, fold: int = -1
     ) -> None:
-        """The sentences of a text, each alone and with the next; too short ones are left out."""
+        """The sentences of a text, each alone and with the next one, without very short ones."""
         windows: list[tuple[str, tuple[Signal, ...]]] = [
             *((sentence.text, sentence.signals) for sentence in sentences),
             *(
@@ -67,7 +67,7 @@ class Examples:
 
 @dataclass(frozen=True, kw_only=True)
 class Fitted:
-    """A regression that was fitted, its weights in eight bits."""
+    """A fitted regression with weights of eight bits."""
 
     packed: NDArray[np.int8]
     scale: float
@@ -76,7 +76,7 @@ class Fitted:
 
     @property
     def classifier(self) -> Classifier:
-        """For use."""
+        """Return it as the classifier that the scanner uses."""
         return Classifier((self.packed * self.scale).tolist(), self.bias, self.signal_weights)
 
     def save(self, path: Path) -> None:
@@ -92,7 +92,7 @@ class Fitted:
 
 
 def fit(examples: Examples, *, leave_out: int | None = None) -> Fitted:
-    """Fit to all examples but those of the fold that is left out."""
+    """Fit to all examples except those of the fold that is left out."""
     rng = np.random.default_rng(11)
     chosen = np.flatnonzero([fold != leave_out for fold in examples.folds])
     parts = [examples.ids[at] for at in chosen]
@@ -129,7 +129,7 @@ def fit(examples: Examples, *, leave_out: int | None = None) -> Fitted:
 
 
 class _Weights:
-    """Weights with the squares of their gradients, as Adagrad has them."""
+    """Weights with the squares of their gradients, as in Adagrad."""
 
     def __init__(self, count: int) -> None:
         self.values = np.zeros(count)
@@ -150,7 +150,7 @@ def _indicators(signals: list[frozenset[str]], names: list[str]) -> NDArray[np.f
 
 
 def _importance(labels: NDArray[np.float32], weights: NDArray[np.float32]) -> NDArray[np.float32]:
-    """How much each example counts, so that both kinds count the same."""
+    """Weight of each example, so that both kinds count the same."""
     importance = weights.copy()
     importance[labels == 1] *= importance[labels == 0].sum() / importance[labels == 1].sum()
     return importance / importance.mean()

@@ -1,4 +1,4 @@
-"""Sentences to train with: put together from phrases, and from texts of tools."""
+"""Sentences for training: composed from phrases, and taken from texts of tools."""
 
 import json
 import random
@@ -20,19 +20,19 @@ __all__ = ["catalog_texts", "composed", "fold_of", "sentences_of", "tool_texts",
 _PHRASES: Final = Path(__file__).with_name("phrases.toml")
 _ROOT: Final = Path(__file__).parents[2]
 _DISGUISED: Final = ("leetspeak", "spaced-letters", "percent-encoding", "base64")
-"""Kinds of texts that the scanner makes plain before the classifier reads them."""
+"""Kinds of text that the scanner normalises before the classifier reads them."""
 _SLOT: Final = re.compile(r"\{([^{}]+)\}")
 _CATALOGS: Final = ("toucan", "mcpverse", "bfcl_basic", "stabletoolbench")
 
 
 def composed(label: str, count: int, rng: random.Random) -> list[list[Sentence]]:
-    """Sentences of phrases, `poisoned` or `honest`, half of them English."""
+    """Sentences composed of phrases, `poisoned` or `honest`, half of them English."""
     languages = tomllib.loads(_PHRASES.read_text("utf-8"))
     out: list[list[Sentence]] = []
     for language, table in languages.items():
         share = count // 2 if language == "en" else count // 2 // (len(languages) - 1)
         texts = {_fill(rng.choice(table[label]), table["lists"], rng) for _ in range(share)}
-        # The first sentence of a text is read as what the tool does, so another stands before.
+        # The first sentence of a text is read as what the tool does, so another comes first.
         out += [sentences_of(f"Does what it says.\n{each}")[1:] for each in sorted(texts)]
     return out
 
@@ -46,7 +46,7 @@ def _fill(template: str, lists: dict[str, list[str]], rng: random.Random) -> str
 
 
 def written(split: str, label: str) -> list[list[Sentence]]:
-    """The sentences of texts written by hand; of a poisoned text those behind its first."""
+    """The sentences of texts written by hand; for a poisoned text, those after the first."""
     rows = (_ROOT / "benchmarks" / "data" / "steering_texts.jsonl").read_text("utf-8").splitlines()
     out: list[list[Sentence]] = []
     for row in map(json.loads, rows):
@@ -58,12 +58,12 @@ def written(split: str, label: str) -> list[list[Sentence]]:
 
 
 def sentences_of(text: str) -> list[Sentence]:
-    """The plain sentences of a text, with their signals."""
+    """The normalised sentences of a text, with their signals."""
     return list(split_sentences(normalize(text)))
 
 
 def fold_of(server: str) -> int:
-    """The part of the cross-validation that a server belongs to."""
+    """The fold of the cross-validation to which a server belongs."""
     return zlib.crc32(server.encode()) % FOLDS
 
 

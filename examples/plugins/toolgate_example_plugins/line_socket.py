@@ -1,6 +1,6 @@
 """The transport `socket`: MCP servers that listen on a TCP port or a Unix domain socket.
 
-Messages are JSON-RPC, one per line, as over standard streams. `DuplexWire` matches answers with
+Messages are JSON-RPC, one per line, as over standard streams. `DuplexWire` matches responses with
 requests; this module moves the bytes.
 """
 
@@ -23,13 +23,13 @@ from toolgate.upstream import (
 __all__ = ["Options", "SocketWire", "build"]
 
 _READ_BYTES = 2**16
-"""Bytes read at a time; chosen."""
+"""Bytes read at a time (chosen)."""
 
 _MAX_UNSENT_BYTES = 4 * 2**20
-"""Bytes waiting to be sent beyond which small messages are dropped; chosen."""
+"""Bytes waiting to be sent beyond which small messages are dropped (chosen)."""
 
 _NOTIFY_S = 2.0
-"""Seconds that a notification waits for a server that does not read; chosen."""
+"""Seconds that a notification waits for a server that does not read (chosen)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,12 +49,12 @@ class Options:
 
 
 def build(options: Options, *, max_message_bytes: int) -> "SocketWire":
-    """The wire for these options; nothing is connected yet."""
+    """Return the wire for these options; nothing is connected yet."""
     return SocketWire(options.url, max_message_bytes)
 
 
 class SocketWire(DuplexWire):
-    """One connection to a server."""
+    """A connection to a server."""
 
     def __init__(self, url: str, max_message_bytes: int) -> None:
         super().__init__(max_message_bytes)
@@ -120,7 +120,7 @@ class SocketWire(DuplexWire):
             async with asyncio.timeout(_NOTIFY_S):
                 await self._write(self._open_writer(), text)
         except TimeoutError:
-            return  # it is in the buffer, and goes out when the server reads again
+            return  # it is in the buffer, and is sent when the server reads again
 
     def _send_soon(self, text: bytes, headers: Mapping[str, str]) -> None:  # noqa: ARG002 -- contract
         writer = self._writer
@@ -138,7 +138,7 @@ class SocketWire(DuplexWire):
         writer.writelines((text, b"\n"))
         try:
             await writer.drain()
-        except OSError as error:  # whoever waits for an answer learns it from `_end`
+        except OSError as error:  # `_end` tells whoever waits for a response
             self._end(f"The connection broke: {error.strerror or error}.")
 
 
@@ -146,7 +146,7 @@ def _parsed(url: str) -> SplitResult:
     try:
         address = urlsplit(url)
         is_tcp = address.scheme == "tcp" and bool(address.hostname and address.port)
-    except ValueError:  # the port is no number
+    except ValueError:  # the port is not a number
         pass
     else:
         is_unix = address.scheme == "unix" and not address.netloc and len(address.path) > 1

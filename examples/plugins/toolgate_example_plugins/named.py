@@ -19,17 +19,17 @@ _URL = re.compile(r"named://([a-z0-9][a-z0-9-]{0,63})")
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """The address; Toolgate passes `store.url`."""
+    """The store's URL; Toolgate passes `store.url`."""
 
     url: str
     """`named://NAME`."""
 
 
 def build(options: Options) -> "NamedStore":
-    """The store of this name; nothing is opened yet.
+    """Return the store with this name; nothing is opened yet.
 
     Raises:
-        OptionError: The address has no valid name.
+        OptionError: The URL has no valid name.
     """
     match = _URL.fullmatch(options.url)
     if match is None:
@@ -50,7 +50,7 @@ class NamedStore(SqliteStore):
 
     @property
     def url(self) -> str:
-        """The address as the settings have it."""
+        """The URL as in the settings."""
         return f"named://{self._name}"
 
 

@@ -1,7 +1,7 @@
 """The authenticator `signed`: tokens that another program signs with a shared secret (HMAC-SHA256).
 
 A token is `sig_PAYLOAD.SIGNATURE`: base64 of a JSON object with `user`, `roles`, `projects` and
-`expires` (Unix seconds), and the signature in hexadecimal. Nothing is stored; whoever has the
+`expires` (Unix seconds), and the signature in hexadecimal. Nothing is stored; anyone who has the
 secret can make tokens with any role.
 """
 
@@ -26,10 +26,10 @@ __all__ = ["Options", "SignedAuthenticator", "build", "sign"]
 _PREFIX = "sig_"
 
 _MIN_SECRET_CHARACTERS = 32
-"""Characters of a secret: 128 bits in hexadecimal."""
+"""Shortest secret, in characters: 128 bits in hexadecimal."""
 
 _MAX_TOKEN_CHARACTERS = 4_096
-"""Characters of a token that are read; chosen."""
+"""Longest token that is read, in characters (chosen)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +54,7 @@ class Options:
 
 
 def build(options: Options) -> "SignedAuthenticator":
-    """An authenticator for tokens that are signed with this secret."""
+    """Return an authenticator for tokens that are signed with this secret."""
     return SignedAuthenticator(options.secret)
 
 
@@ -66,14 +66,14 @@ def sign(
     roles: Sequence[str] = (),
     projects: Sequence[str] = (),
 ) -> str:
-    """A token, for the program that hands them out."""
+    """Return a token; for the program that issues them."""
     claims = {"user": user, "roles": roles, "projects": projects, "expires": expires}
     payload = base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=")
     return f"{_PREFIX}{payload}.{_signature(secret, payload)}"
 
 
 class _Claims(BaseModel):
-    """What a payload holds."""
+    """The content of a payload."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -84,7 +84,7 @@ class _Claims(BaseModel):
 
 
 class SignedAuthenticator:
-    """Knows tokens that are signed with its secret."""
+    """Accepts tokens that are signed with its secret."""
 
     def __init__(self, secret: str) -> None:
         self._secret = secret
@@ -95,7 +95,7 @@ class SignedAuthenticator:
         return ()
 
     async def identify(self, credential: str) -> Identity | None:
-        """Who a token was signed for.
+        """Return the user for whom a token was signed.
 
         Raises:
             CredentialError: Its signature is wrong, or it has expired.
@@ -121,12 +121,12 @@ class SignedAuthenticator:
         )
 
     async def aclose(self) -> None:
-        """Nothing to close."""
+        """Nothing has to be closed."""
 
     def _verified(self, credential: str) -> _Claims:
         payload, _, signature = credential.removeprefix(_PREFIX).partition(".")
         expected = _signature(self._secret, payload)
-        # Bytes, since compare_digest refuses texts beyond ASCII.
+        # Bytes, since compare_digest refuses text beyond ASCII.
         is_signed = hmac.compare_digest(_encoded(signature), expected.encode())
         if not is_signed or len(credential) > _MAX_TOKEN_CHARACTERS:
             raise _refused()

@@ -1,6 +1,6 @@
-"""The search `trigram`: ranks tools by the sequences of three characters they share with a request.
+"""The search `trigram`: ranks tools by the three-character sequences they share with a request.
 
-It needs no word lists and forgives typing errors. Relevance is the share of the request's trigrams
+It needs no word lists and tolerates typing errors. Relevance is the share of the request's trigrams
 that a tool has; a tool whose name is given exactly comes first.
 """
 
@@ -16,13 +16,13 @@ from toolgate.search import Hit, SearchableTool, SearchAnswer, SearchRequest, Se
 __all__ = ["Options", "TrigramSearch", "build"]
 
 _MAX_QUERIES = 10
-"""Queries of one request that are searched; chosen."""
+"""Queries of a request that are searched (chosen)."""
 
 _MAX_CHARACTERS = 2_000
-"""Characters of a query that are searched; chosen."""
+"""Characters of a query that are searched (chosen)."""
 
 _BELOW_EXACT = 0.99
-"""Relevance of a tool that has all trigrams, below the 1 of an exact name; chosen."""
+"""Relevance of a tool that has all trigrams, below the 1 of an exact name (chosen)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,13 +48,13 @@ class Options:
 
 
 def build(options: Options) -> "TrigramSearch":
-    """A search with an empty index."""
+    """Return a search with an empty index."""
     return TrigramSearch(options)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _IndexedTool:
-    """What a search reads of a tool."""
+    """The text of a tool that is searched."""
 
     tool: SearchableTool
     trigrams: frozenset[str]
@@ -62,7 +62,7 @@ class _IndexedTool:
 
 
 class TrigramSearch:
-    """Ranks tools by shared trigrams. `update` replaces the index as a whole."""
+    """Ranks tools by shared trigrams. `update` replaces the whole index."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -74,12 +74,12 @@ class TrigramSearch:
         return tuple(entry.tool.key for entry in self._index)
 
     async def update(self, tools: Sequence[SearchableTool]) -> None:
-        """Make these the tools of the index; only new and changed ones are read."""
+        """Replace the tools of the index; only new and changed ones are read."""
         before = {entry.tool: entry for entry in self._index}
         self._index = tuple(before.get(tool) or _indexed(tool) for tool in tools)
 
     async def search(self, request: SearchRequest) -> SearchAnswer:
-        """The tools that fit best."""
+        """Return the tools that fit best."""
         started = perf_counter()
         candidates, notices = _candidates(self._index, request)
         fitting: list[list[Hit]] = []
@@ -106,7 +106,7 @@ class TrigramSearch:
     def _search_query(
         self, query: str, candidates: Sequence[_IndexedTool], request: SearchRequest
     ) -> tuple[list[Hit], str]:
-        """Hits of one query, best first, and what the reader should know."""
+        """Return the hits of one query, best first, and notices for the reader."""
         trigrams, names = _trigrams(_query_words(query)), _names_in(query)
         hits: list[Hit] = []
         for entry in candidates:
@@ -140,9 +140,9 @@ def _indexed(tool: SearchableTool) -> _IndexedTool:
 def _candidates(
     index: Sequence[_IndexedTool], request: SearchRequest
 ) -> tuple[list[_IndexedTool], list[str]]:
-    """The tools that mask and `servers` allow, and what the reader should know."""
+    """Return the tools that mask and `servers` allow, and notices for the reader."""
     if request.mask is not None and len(request.mask) != len(index):
-        # A mask made for another state of the index says nothing about this one.
+        # A mask made for another state of the index does not apply to this one.
         return [], ["The tools changed during the search. Search again."]
     mask = [True] * len(index) if request.mask is None else request.mask
     allowed = [entry for entry, is_allowed in zip(index, mask, strict=True) if is_allowed]
@@ -178,12 +178,12 @@ def _hit(key: str, query: str, share: float) -> Hit:
 
 
 def _dealt(lists: Sequence[Sequence[Hit]]) -> list[Hit]:
-    """The hits of several queries by turns: the best of each, then the second of each."""
+    """Interleave the hits of several queries: the best of each, then the second of each."""
     return [hit for turn in zip_longest(*lists) for hit in turn if hit is not None]
 
 
 def _merged(hits: Iterable[Hit]) -> list[Hit]:
-    """Each tool once, where it came first."""
+    """Keep each tool once, at its first place."""
     by_key: dict[str, Hit] = {}
     for hit in hits:
         by_key.setdefault(hit.key, hit)
@@ -203,13 +203,13 @@ def _query_words(query: str) -> list[str]:
 
 
 def _trigrams(words: Iterable[str]) -> frozenset[str]:
-    """Sequences of three characters; blanks around a word give its start and end more weight."""
+    """Three-character sequences; spaces around a word give its start and end more weight."""
     padded = (f"  {word} " for word in words)
     return frozenset(word[at : at + 3] for word in padded for at in range(len(word) - 2))
 
 
 def _names_in(query: str) -> frozenset[str]:
-    """What may be a tool's name: the whole query, and each part with a sign in it."""
+    """Possible tool names: the whole query, and each part with a separator in it."""
     parts = [part.strip("\"'`“”.,;:!?()[]") for part in query.split()]
     spellings = [query, *(part for part in parts if not part.isalnum())]
     return frozenset(filter(None, map(_normalized, spellings)))

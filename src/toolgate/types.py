@@ -425,7 +425,11 @@ class Caller:
     """The project of the request."""
 
     client: str = ""
-    """Self-declared name of the client program, for the audit log; never used for decisions."""
+    """Self-declared name of the client program, for the audit log and for how tools are listed;
+    never used for decisions about access."""
+
+    client_version: str = ""
+    """Self-declared version of the client program; see `client`."""
 
     conversation: str = ""
     """The conversation of the request: thread, session, or empty if unknown."""

@@ -5,7 +5,7 @@ from toolgate.catalog.catalog import Catalog, ConnectChoice, ListingInspector
 from toolgate.catalog.changes import CatalogChange
 from toolgate.catalog.contents import Content, ContentKind, contents_of
 from toolgate.catalog.exposed_names import exposed_names
-from toolgate.catalog.menu import Menu, MenuRules
+from toolgate.catalog.menu import Menu, MenuRules, MenuShape
 from toolgate.catalog.snapshot import (
     CatalogEntry,
     ServerEntries,
@@ -24,6 +24,7 @@ __all__ = [
     "ListingInspector",
     "Menu",
     "MenuRules",
+    "MenuShape",
     "ServerEntries",
     "Snapshot",
     "build_entries",

@@ -185,8 +185,16 @@ class ServerEntries:
         """Estimated tokens of its tool definitions."""
         return sum(estimate_tokens(tool.raw) + 1 for tool in self.tools)
 
+    @cached_property
+    def name_tokens(self) -> int:
+        """Estimated tokens of the names of its tools, with the prefix that clients add."""
+        return sum(estimate_tokens(_CLIENT_PREFIX + tool.exposed) for tool in self.tools)
+
 
 _TOOLS = attrgetter("tools")
+
+_CLIENT_PREFIX = "mcp__toolgate__"
+"""What clients put before the names of tools; this is how Claude Code and Codex do it."""
 
 
 @dataclass(frozen=True)
@@ -302,6 +310,11 @@ class Snapshot:
     def menu_tokens(self) -> int:
         """Estimated tokens of all tool definitions."""
         return sum(entries.menu_tokens for entries in self.servers.values())
+
+    @cached_property
+    def name_tokens(self) -> int:
+        """Estimated tokens of the names of all tools, with the prefix that clients add."""
+        return sum(entries.name_tokens for entries in self.servers.values())
 
     def resource_of(
         self, uri: str, *, allowed: Callable[[str, str], bool] | None = None

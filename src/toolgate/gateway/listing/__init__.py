@@ -3,6 +3,7 @@
 from toolgate.gateway.listing.changes import Change, ChangeNotifier
 from toolgate.gateway.listing.contents import NOTHING, ContentService
 from toolgate.gateway.listing.policy import ListingPolicy
+from toolgate.gateway.listing.searching_clients import searching_clients
 from toolgate.gateway.listing.service import ListingService, ToolView
 
 __all__ = [
@@ -13,4 +14,5 @@ __all__ = [
     "ListingPolicy",
     "ListingService",
     "ToolView",
+    "searching_clients",
 ]

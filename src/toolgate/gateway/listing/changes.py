@@ -10,6 +10,7 @@ from toolgate.catalog import (
     Catalog,
     CatalogChange,
     Menu,
+    MenuShape,
 )
 from toolgate.gateway.listing.meta_definitions import discovery_description
 from toolgate.gateway.listing.policy import ListingPolicy
@@ -45,7 +46,8 @@ class ChangeNotifier:
         self._index = index
         self._listeners: list[Callable[[Change], None]] = []
         self._access_listeners: list[Callable[[], None]] = []
-        self._listed_all: bool | None = None
+        self._shapes: tuple[MenuShape, MenuShape] | None = None
+        """What was listed last, to most clients and to those whose models see all names."""
         self._description: str | None = None
         self._missing_pins: set[str] = set()
         self._background: set[asyncio.Task[None]] = set()
@@ -105,20 +107,28 @@ class ChangeNotifier:
             self._warn_of_missing_pins()
             snapshot = self._catalog.snapshot
             self._spawn(self._index.update_to(snapshot.version, snapshot.tools))
-            listed_all, self._listed_all = self._listed_all, self._listing.lists_all()
+            before, after = self._note_shapes()
             description, self._description = (
                 self._description,
                 discovery_description(snapshot.tools),
             )
             is_same = description == self._description and not self._listing.pinned()
-            if listed_all is False and not self._listed_all and is_same:
+            if before == after == ("meta", "meta") and is_same:
                 return  # the meta-tools are listed before and after
         self.notify(Change(kind=kind))
 
     def _on_server_state(self) -> None:
-        listed_all, self._listed_all = self._listed_all, self._listing.lists_all()
-        if listed_all is not None and listed_all != self._listed_all:
+        before, after = self._note_shapes()
+        if before is not None and before != after:
             self.notify(Change(kind="tools"))
+
+    def _note_shapes(
+        self,
+    ) -> tuple[tuple[MenuShape, MenuShape] | None, tuple[MenuShape, MenuShape]]:
+        """Return what was listed before, and what is listed now."""
+        before = self._shapes
+        self._shapes = self._listing.shape(None), self._listing.shape_for_names(None)
+        return before, self._shapes
 
     def _warn_of_missing_pins(self) -> None:
         """Log pinned tools that do not exist, once per tool, after all servers have been listed."""

@@ -13,10 +13,23 @@ __all__ = ["discovery_description", "meta_tool_definition"]
 _MAX_TOKENS = 150
 """Estimated tokens of the `tool_discovery` description, which is part of every model request."""
 
+_LOADED_AT_START = frozenset({"tool_discovery", "tool_execute"})
+"""Meta-tools with which every search begins and ends: a client that searches its tools would need
+one more search to find them. The others are named in answers when they are useful."""
 
-def meta_tool_definition(name: str, tools: Sequence[CatalogEntry]) -> bytes:
-    """The JSON definition of a meta-tool for a caller that may see `tools`."""
+
+def meta_tool_definition(name: str, tools: Sequence[CatalogEntry], load_at_start: str) -> bytes:
+    """The JSON definition of a meta-tool.
+
+    Args:
+        name: The meta-tool.
+        tools: The tools that the caller may see.
+        load_at_start: Member of `_meta` with which the caller's client shows a tool to its model
+            without a search; empty: none.
+    """
     definition = DEFINITIONS[name]
+    if load_at_start and name in _LOADED_AT_START:
+        definition = {**definition, "_meta": {load_at_start: True}}
     if name == "tool_discovery":
         definition = {**definition, "description": discovery_description(tools)}
     return json_text.dumps(definition)

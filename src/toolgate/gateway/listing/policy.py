@@ -1,9 +1,11 @@
 """What is listed for a caller: mode, pinned tools and meta-tools, by project and search variant."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
-from toolgate.catalog import Catalog, CatalogEntry, Menu, MenuRules
+from toolgate.catalog import Catalog, CatalogEntry, Menu, MenuRules, MenuShape
 from toolgate.gateway.listing.program_offer import PROGRAM_TOOL, ProgramOffer
+from toolgate.gateway.listing.searching_clients import searching_client
 from toolgate.gateway.meta_tools import DEFINITIONS, READ_TOOL
 from toolgate.intents.service import IntentService
 from toolgate.search import ToolIndex, Variant
@@ -43,7 +45,15 @@ class ListingPolicy:
 
     def lists_all(self, caller: Caller | None = None) -> bool:
         """Whether `tools/list` shows the real tools; None: for callers whose tools are searched."""
-        return self._menu.shows_all(self.rules(caller))
+        return self.shape(caller) != "meta"
+
+    def shape(self, caller: Caller | None) -> MenuShape:
+        """What `tools/list` shows; None: to callers whose tools are searched."""
+        return self._menu.shape(self.rules(caller))
+
+    def shape_for_names(self, caller: Caller | None) -> MenuShape:
+        """The same for clients whose models see the names of all tools, whatever the client is."""
+        return self._menu.shape(replace(self.rules(caller), shows_names=True))
 
     def rules(self, caller: Caller | None) -> MenuRules:
         """The mode, its limit and the pinned tools; None: for callers without a project."""
@@ -52,10 +62,13 @@ class ListingPolicy:
         mode = "all" if settings.tool_names == "flat" else project.mode or settings.mode
         if mode == "auto" and self.is_unsearched(caller):
             mode = "all"  # or its tools could not be reached
+        client = searching_client(caller)
         return MenuRules(
             mode=mode,
             auto_tokens=settings.discovery.auto_tokens,
             pinned=self.pinned(project),
+            shows_names=client is not None and client.shows == "names",
+            load_at_start="" if client is None else client.load_at_start,
         )
 
     def is_unsearched(self, caller: Caller | None) -> bool:

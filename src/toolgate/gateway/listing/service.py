@@ -114,6 +114,9 @@ class ListingService:
                 lines.append(f"Groups (argument `group`): {', '.join(self._settings().groups)}.")
         else:
             lines.append("Tools are named server__tool.")
+            if self.policy.shape(caller) == "short":
+                # The client's model decides by these names whether it looks for a tool here.
+                lines.append(f"Servers: {', '.join(servers)}.")
             lines += [f"{name}: {text}" for name, text in texts.items()]
         return "\n".join(lines)[:_MAX_INSTRUCTIONS]
 

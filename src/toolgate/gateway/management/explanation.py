@@ -7,7 +7,7 @@ from toolgate.catalog import Catalog, CatalogEntry, cache_problem
 from toolgate.catalog.scanner import Quarantine, QuarantinedEntry
 from toolgate.errors import ForbiddenError
 from toolgate.gateway.execution import nearest
-from toolgate.gateway.listing import ListingPolicy
+from toolgate.gateway.listing import ListingPolicy, searching_clients
 from toolgate.gateway.parts import AccessControl
 from toolgate.gateway.visible_catalog import VisibleCatalog
 from toolgate.search import SearchRequest, ToolIndex
@@ -187,7 +187,14 @@ class VisibilityExplanation:
             self._project(caller.project_id)
         )
         how = f"is listed as {entry.exposed!r}" if is_listed else "is found with tool_discovery"
-        return _stage("listed", True, f"The tool {how}.")
+        reason = f"The tool {how}."
+        if not is_listed and self._listing.shape_for_names(caller) == "short":
+            titles = ", ".join(c.title for c in searching_clients() if c.shows == "names")
+            reason += (
+                f" Clients that search tools themselves ({titles}) list it as {entry.exposed!r}, "
+                "with a short description."
+            )
+        return _stage("listed", True, reason)
 
     async def _rank_stage(self, caller: Caller, entry: CatalogEntry, query: str) -> Json:
         """At which rank a search finds the tool."""

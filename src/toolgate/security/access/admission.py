@@ -50,6 +50,9 @@ class PresentedCredentials:
     client: str = ""
     """Name of the client program, as the client states it."""
 
+    client_version: str = ""
+    """Version of the client program, as the client states it."""
+
     conversation: str = ""
     """Thread or session id."""
 
@@ -170,6 +173,7 @@ class Admission:
             caller_id=identity.caller_id,
             project_id=self._project(identity, presented),
             client=presented.client,
+            client_version=presented.client_version,
             conversation=(presented.conversation or presented.client)[:_MAX_WORD],
             identity=identity,
             entry_point=presented.entry_point or "python",

@@ -54,7 +54,12 @@ def path_project(path: str) -> str | None:
 
 
 def presented_credentials(
-    scope: Scope, meta: Json, *, client: str = "", is_relay: bool = False
+    scope: Scope,
+    meta: Json,
+    *,
+    client: str = "",
+    client_version: str = "",
+    is_relay: bool = False,
 ) -> PresentedCredentials:
     """Return the credentials and client details in an HTTP request.
 
@@ -62,6 +67,7 @@ def presented_credentials(
         scope: The request (ASGI).
         meta: `_meta` of its parameters.
         client: The client program's name for itself.
+        client_version: The client program's version.
         is_relay: Whether the client is a `toolgate stdio`, whose Authorization header proves
             that it may relay.
     """
@@ -77,6 +83,7 @@ def presented_credentials(
         meta_project=meta.get("projectId"),
         local_key=headers.get("x-toolgate-key"),
         client=client,
+        client_version=client_version,
         conversation=headers.get("x-toolgate-thread")
         or headers.get("mcp-session-id", "").rpartition(".")[2],
         address=str(peer[0]) if peer else "",

@@ -51,7 +51,7 @@ from toolgate.server.mcp.fast_path import FastPath
 from toolgate.server.mcp.handshake.fast_path import SessionFastPath
 from toolgate.server.mcp.handshake.session_guard import SessionGuard
 from toolgate.server.mcp.handshake.sessions import SESSION_NOT_FOUND, HandshakeSessions
-from toolgate.server.mcp.methods import client_name
+from toolgate.server.mcp.methods import client_program
 from toolgate.server.mcp.prebuilt_lists import fill_placeholder
 from toolgate.server.mcp.result_shape import ACCESS_CODE, CLIENT_INFO, FORBIDDEN_CODE
 from toolgate.server.mcp.sdk_errors import explain_errors, media_type_fault
@@ -131,8 +131,9 @@ class McpEndpoint:
         body, envelope = read
         meta = envelope.meta
         with _trace_named_in(meta, scope):
+            client, version = client_program(meta.get(CLIENT_INFO))
             credentials = presented_credentials(
-                scope, meta, client=client_name(meta.get(CLIENT_INFO)), is_relay=is_relay
+                scope, meta, client=client, client_version=version, is_relay=is_relay
             )
             if not await self._authenticate(scope, send, credentials, envelope):
                 return

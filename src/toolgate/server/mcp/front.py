@@ -42,7 +42,7 @@ from toolgate.server.asgi.parsing.json_parser import (
     METHOD_NOT_FOUND,
     BadMessageError,
 )
-from toolgate.server.mcp.methods import LISTS, LOG_LEVELS, McpMethods, client_name
+from toolgate.server.mcp.methods import LISTS, LOG_LEVELS, McpMethods, client_program
 from toolgate.server.mcp.peer import Channel, ClientPeer
 from toolgate.server.mcp.prebuilt_lists import insert_placeholder
 from toolgate.server.mcp.result_shape import (
@@ -96,7 +96,8 @@ class _Session:
 
     connection: Connection
     capabilities: Json
-    client: str
+    client: tuple[str, str]
+    """Name and version of the client program."""
     level: str | None = None
     uris: dict[str, Caller] = field(default_factory=dict[str, Caller])
     """Subscribed resources by URI, and the caller that subscribed."""
@@ -245,7 +246,7 @@ class McpServer:
         session = _Session(
             connection=connection,
             capabilities=json_object(params.get("capabilities")),
-            client=client_name(params.get("clientInfo")),
+            client=client_program(params.get("clientInfo")),
         )
         if connection.state.get(_SESSION_KEY) is None:
             connection.exit_stack.callback(self._end_session, connection)
@@ -302,15 +303,22 @@ class McpServer:
     async def _caller(self, ctx: Context, params: Json) -> Caller:
         """Return the caller of a request; over HTTP the endpoint has authenticated it."""
         session, meta = _session(ctx), json_object(params.get("_meta"))
-        client = session.client if session is not None else client_name(meta.get(CLIENT_INFO))
+        stated = session.client if session is not None else client_program(meta.get(CLIENT_INFO))
+        client, version = stated
         if ctx.request is not None:
             caller: Caller = ctx.request.scope[SCOPE_CALLER]
-            return replace(caller, client=client, conversation=caller.conversation or client)
+            return replace(
+                caller,
+                client=client,
+                client_version=version,
+                conversation=caller.conversation or client,
+            )
         return await self._gateway.admission.admit(
             PresentedCredentials(
                 meta_token=meta.get("token") or self._token,
                 meta_project=meta.get("projectId") or self._project,
                 client=client,
+                client_version=version,
                 conversation=_connection(ctx).session_id or "",
                 entry_point="stdio",
             )
@@ -416,7 +424,9 @@ class McpServer:
                 with anyio.move_on_after(PUSH_TIMEOUT_S) as scope:
                     await session.connection.notify(method, params)
                 if scope.cancelled_caught:
-                    log.info("client does not read its notices", extra={"client": session.client})
+                    log.info(
+                        "client does not read its notices", extra={"client": session.client[0]}
+                    )
                     session.waiting.clear()
         finally:
             session.is_pushing = False

@@ -21,7 +21,7 @@ __all__ = [
     "check_call",
     "check_list",
     "check_meta",
-    "client_name",
+    "client_program",
 ]
 
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
@@ -36,7 +36,7 @@ LISTS = {
 """Result member with the entries, by method."""
 
 _MAX_CLIENT_NAME = 100
-"""Largest number of characters of a client name; chosen: fits a column."""
+"""Largest number of characters of a client's name and version; chosen: fits a column."""
 
 _Verb = Callable[[Caller, Json, Peer | None], Awaitable[Json]]
 
@@ -93,12 +93,16 @@ class McpMethods:
         return await verb(caller, params, peer)
 
 
-def client_name(info: object) -> str:
-    """Return the name from a client's `clientInfo`, safe for logs; empty without one."""
-    name = cast("Json", info).get("name") if isinstance(info, dict) else None
-    if not isinstance(name, str):
+def client_program(info: object) -> tuple[str, str]:
+    """Return name and version from a client's `clientInfo`, safe for logs; empty without them."""
+    stated = cast("Json", info) if isinstance(info, dict) else {}
+    return _safe(stated.get("name")), _safe(stated.get("version"))
+
+
+def _safe(text: object) -> str:
+    if not isinstance(text, str) or not text.isprintable():
         return ""
-    return name[:_MAX_CLIENT_NAME] if name.isprintable() else ""
+    return text[:_MAX_CLIENT_NAME]
 
 
 def check_meta(params: Json) -> None:

@@ -61,7 +61,8 @@ class Settings:
     mode: Literal["auto", "meta", "all"] = "auto"
     """What `tools/list` returns: `all` the servers' tools, `meta` the meta-tools, `auto` the
     servers' tools while their definitions fit into `discovery.auto_tokens`, otherwise the
-    meta-tools."""
+    meta-tools, except for some [clients that search tools
+    themselves](clients.md#clients-that-search-tools-themselves)."""
 
     tool_names: Literal["prefixed", "flat"] = "prefixed"
     """`prefixed`: tool names start with the server's name. `flat`: exactly one server, under its

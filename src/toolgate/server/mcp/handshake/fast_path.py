@@ -24,7 +24,7 @@ from toolgate.server.asgi.parsing.json_parser import (
 )
 from toolgate.server.asgi.parsing.messages import Receive, Scope, Send
 from toolgate.server.mcp.handshake.sessions import HandshakeSessions, OpenedSession
-from toolgate.server.mcp.methods import check_call, check_list, check_meta, client_name
+from toolgate.server.mcp.methods import check_call, check_list, check_meta, client_program
 from toolgate.server.mcp.peer import ClientPeer
 from toolgate.server.mcp.response_stream import ResponseStream, result_parts
 from toolgate.server.mcp.result_shape import LOG_LEVEL, PROTOCOL_VERSION, rpc_error, shape
@@ -91,11 +91,12 @@ class SessionFastPath:
         session = self._sessions.opened(session_id)
         if session is None:
             return None
+        client, version = client_program(session.client_info)
         return SessionRequest(
             request_id=envelope.request_id,
             method=envelope.method,
             params=envelope.params,
-            caller=replace(caller, client=client_name(session.client_info)),
+            caller=replace(caller, client=client, client_version=version),
             session_id=session_id,
             session=session,
         )

@@ -148,7 +148,7 @@ async def test_a_short_list_has_only_what_its_caller_may_use() -> None:
         caller_id="u1",
         client=CLAUDE["name"],
         client_version=CLAUDE["version"],
-        identity=Identity(caller_id="u1", user="anna"),
+        identity=Identity(caller_id="u1", kind="token", token="anna"),
     )
     async with memory_app({"shop": shop(14)}, Settings(auth="required", permission=(rule,))) as app:
         tools = orjson.loads(await app.gateway.listing.list_tools(anna))

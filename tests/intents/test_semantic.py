@@ -344,8 +344,8 @@ def test_changed_prompts_are_learned_and_remembered_judgements_forgotten() -> No
     stage = SemanticStage()
     anyio.run(lambda: stage.update(intents_of(FEW), limits=DetectionLimits(threshold=0.0)))
     assert asked(stage, "i want a refund").intent == "refunds"
-    asked(stage, "I want a  REFUND")
-    assert stage.hit_rate == 0.5
+    assert stage.remembers("I want a  REFUND")
+    assert not stage.remembers("another message")
     moved = {"refunds": FEW["refunds"][:1], "claims": ("i want a refund", "a refund, now")}
     anyio.run(lambda: stage.update(intents_of(moved), limits=DetectionLimits(threshold=0.0)))
     assert asked(stage, "i want a refund").intent == "claims"

@@ -21,7 +21,14 @@ from toolgate.intents.semantic.scores import (
 )
 from toolgate.intents.semantic.softmax import LinearModel, softmax
 
-__all__ = ["UNSUPPORTED", "Prediction", "PromptNeighbours", "SemanticModel", "TrainingSet"]
+__all__ = [
+    "HOPELESS",
+    "UNSUPPORTED",
+    "Prediction",
+    "PromptNeighbours",
+    "SemanticModel",
+    "TrainingSet",
+]
 
 UNSUPPORTED = ""
 """The class of known but unsupported examples; no intent has this name."""
@@ -33,9 +40,12 @@ _AT_ONCE = 500
 _LIKELY = 0.5
 """Smallest probability that a message is for any intent for which an intent is returned."""
 
-_HOPELESS = 0.1
+HOPELESS = 0.1
 """Probability, by its words and at best closeness, below which a message is not compared with
 the prompts (chosen)."""
+
+_WARM = 2_000
+"""Most prompts of a model that stay in memory as numbers to calculate with: 10 MB (chosen)."""
 
 _FAR = -2.5
 """The log closeness assumed in that case: that of everyday messages to the prompts of the
@@ -237,7 +247,7 @@ class SemanticModel:
         return cut
 
     @cached_property
-    def _intents(self) -> NDArray[np.bool_]:
+    def is_intent(self) -> NDArray[np.bool_]:
         """Which columns of the linear model are intents."""
         names = (*self.training_set.intents, UNSUPPORTED)
         return np.array([name != UNSUPPORTED for name in names], np.bool_)
@@ -262,7 +272,30 @@ class SemanticModel:
             own_limits: Limits of individual intents, whose own prompts get more weight.
             depth: Largest number of intents returned.
         """
-        intents = np.flatnonzero(self._intents)
+        row = self.row(self.grams.rows([text])[0], vector)
+        return self.judge(
+            text,
+            row,
+            self.linear.logits(row),
+            limits=limits,
+            pack_limits=pack_limits,
+            own_limits=own_limits,
+            depth=depth,
+        )
+
+    def judge(
+        self,
+        text: str,
+        row: Floats,
+        logits: Floats,
+        *,
+        limits: DetectionLimits = DEFAULT_LIMITS,
+        pack_limits: Mapping[str, DetectionLimits] | None = None,
+        own_limits: Mapping[str, DetectionLimits] | None = None,
+        depth: int = 5,
+    ) -> Prediction:
+        """Do what `predict` does, for a message whose `row` and logits are known."""
+        intents = np.flatnonzero(self.is_intent)
         if not len(intents):
             return Prediction(
                 ranked=(),
@@ -275,10 +308,8 @@ class SemanticModel:
                 closeness=float(log_closeness(np.zeros(2, np.float32))),
                 nearest="",
             )
-        whole = self._row(text, vector)
         # Columns are shared by many n-grams, so the row does not tell which n-grams are in it.
-        has_features = bool(whole[: self.dim].any() or self._prompt_grams.rows([text]).any())
-        logits = whole @ self.linear.weights + self.linear.constants
+        has_features = bool(row[: self.dim].any() or self._prompt_grams.rows([text]).any())
         odds = softmax(logits[intents])
         order = np.argsort(-odds, kind="stable")[: max(depth, 2)]
         best = int(intents[order[0]])
@@ -290,11 +321,11 @@ class SemanticModel:
         else:
             cut = self.cut(limit, names[best])
         constant, by_odds, by_closeness = self.inside_curve
-        evidence = constant + by_odds * float(log_odds(logits, self._intents))
+        evidence = constant + by_odds * float(log_odds(logits, self.is_intent))
         close, nearest = _FAR, None
         # Comparing with all prompts of an intent is most of the work, and rarely makes up for this.
-        if logistic(evidence) >= _HOPELESS:
-            close, nearest = self._closeness(best, whole)
+        if logistic(evidence) >= HOPELESS:
+            close, nearest = self._closeness(best, row)
         inside = logistic(evidence + by_closeness * close)
         first = float(odds[order[0]])
         # The 1e-9 only prevents a division by zero.
@@ -337,7 +368,7 @@ class SemanticModel:
         among = np.arange(len(self.training_set.texts))
         if intent:
             among = self._by_class[self.training_set.intents.index(intent)]
-        row = unit_rows(self._row(text, vector)[None])[0]
+        row = unit_rows(self.row(self.grams.rows([text])[0], vector)[None])[0]
         alike = np.empty(len(among), np.float32)
         # A thousand rows at a time: as float32 they take four times the memory of bytes.
         for at in range(0, len(among), 1_000):
@@ -407,8 +438,8 @@ class SemanticModel:
         """Return the confidence required for an answer at each share of false alarms."""
         return [(share, self.cut(DetectionLimits(false_alarms=share))) for share in shares]
 
-    def _row(self, text: str, vector: Floats | None) -> Floats:
-        grams = self.grams.rows([text])[0]
+    def row(self, grams: Floats, vector: Floats | None) -> Floats:
+        """Return what a message with these n-grams and this embedding is classified by."""
         if vector is None:
             vector = self._likely_vector(grams)
         return np.concatenate([vector, np.float32(self.share) * grams])
@@ -426,13 +457,25 @@ class SemanticModel:
         """Return prompts as learned, at length 1."""
         return self.rows[which].astype(np.float32) * self.steps[which, None]
 
+    def _member_rows(self, intent: int) -> Floats:
+        """Return the prompts of an intent as in `rows`, but as numbers to calculate with."""
+        if len(self.rows) > _WARM:
+            return self.rows[self._by_class[intent]].astype(np.float32)
+        if intent not in self._warm:
+            self._warm[intent] = self.rows[self._by_class[intent]].astype(np.float32)
+        return self._warm[intent]
+
+    @cached_property
+    def _warm(self) -> dict[int, Floats]:
+        return {}
+
     def _closeness(self, best: int, whole: Floats) -> tuple[float, int | None]:
         """Return `log_closeness` as in `fit`, for one message, and the nearest prompt's index."""
         members, (vector_means, means) = self._by_class[best], self._means
         if not len(members):
             return float(log_closeness(np.zeros(2, np.float32))), None
         length = max(math.sqrt(float(whole @ whole)), 1e-9)
-        member_rows, steps = self.rows[members].astype(np.float32), self.steps[members]
+        member_rows, steps = self._member_rows(best), self.steps[members]
         near = (member_rows @ whole) * steps
         at = int(near.argmax())
         parts = [float(means[best] @ whole) / length, max(float(near[at]), 0.0) / length]

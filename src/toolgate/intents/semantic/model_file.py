@@ -36,7 +36,7 @@ def write_model(model: SemanticModel) -> bytes:
         file,
         about=np.frombuffer(json.dumps({_FORMAT: header}).encode(), np.uint8),
         known=buckets.astype(np.uint32),
-        rarity=model.grams.rarity[buckets].astype(np.float16),
+        rarity=model.grams.rarity[buckets],
         weights=model.linear.weights,
         constants=model.linear.constants,
         known_rows=model.rows,
@@ -57,7 +57,7 @@ def read_model(data: bytes) -> SemanticModel:
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as parts:
             header = json.loads(parts["about"].tobytes())[_FORMAT]
-            rarity = np.zeros_like(fit_vectorizer(()).rarity)
+            rarity = np.zeros(fit_vectorizer(()).rarity.shape, np.float16)
             rarity[parts["known"]] = parts["rarity"]
             return SemanticModel(
                 training_set=TrainingSet(

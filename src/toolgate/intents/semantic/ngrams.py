@@ -11,7 +11,6 @@ little noise, and only the frequency of each hash has to be stored, not a list o
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -23,6 +22,7 @@ __all__ = [
     "NgramVectorizer",
     "count_features",
     "fit_vectorizer",
+    "folded_rows",
     "normalize_text",
     "vectorizer_from_counts",
 ]
@@ -36,10 +36,6 @@ _BUCKETS = 2**20
 # Chosen; limits the memory for hashes.
 _BATCH = 512
 """Number of texts processed at once."""
-
-# Chosen; a message and its parts.
-_REMEMBERED = 64
-"""Number of texts whose features are cached."""
 
 # Chosen.
 _LONGEST = 4_000
@@ -69,37 +65,59 @@ def normalize_text(text: str) -> str:
 class NgramVectorizer:
     """Converts texts to rows, as learned from prompts."""
 
-    rarity: Floats
+    rarity: NDArray[np.floating]
     """Shape (_BUCKETS,): the weight of a feature, 0 if no prompt has it."""
 
     def rows(self, texts: Sequence[str]) -> Floats:
         """Return shape (texts, COLUMNS); length about 1, or zeros if no feature is known."""
-        parts = [_counted_once(texts[0])] if len(texts) == 1 else count_features(texts)
-        return self.rows_of(parts, len(texts))
+        return self.rows_of(count_features(texts), len(texts))
 
     def rows_of(self, parts: Sequence[FeatureCounts], n: int) -> Floats:
         """Return the rows of `n` texts that were counted before."""
-        result = np.zeros((n, COLUMNS), np.float32)
-        for at, part in zip(range(0, n, _BATCH), parts, strict=True):
-            size = min(_BATCH, n - at)
-            result[at : at + size] = self._folded(*part, size)
-        return result
+        return folded_rows(self.rarity[:, None], parts, n)[:, 0]
 
-    def _folded(
-        self, features: Hashes, owners: NDArray[np.int64], counts: NDArray[np.intp], n: int
-    ) -> Floats:
-        weights = self.rarity[_bucket(features)] * (1 + np.log(counts.astype(np.float32)))
-        lengths = np.sqrt(np.bincount(owners, weights * weights, n))
-        # Each feature goes into two columns; the factor sqrt(0.5) in each preserves its length.
-        weights = weights / np.maximum(lengths, 1e-9)[owners] * np.float32(np.sqrt(0.5))
-        result = np.zeros(n * COLUMNS, np.float64)
-        # Two columns from disjoint bits of one hash: 10 bits of column and 1 of sign each.
-        for half in (0, 20):
-            bits = (features >> np.uint64(half)).astype(np.int64)
-            columns = owners * COLUMNS + (bits & (COLUMNS - 1))
-            signed = np.where(bits & COLUMNS, weights, -weights)
-            result += np.bincount(columns, signed, n * COLUMNS)
-        return result.reshape(n, COLUMNS).astype(np.float32)
+
+def folded_rows(rarities: NDArray[np.floating], parts: Sequence[FeatureCounts], n: int) -> Floats:
+    """Return the rows of `n` counted texts for several vectorizers at once.
+
+    Args:
+        rarities: Shape (_BUCKETS, vectorizers): the `rarity` of each.
+        parts: The features of the texts, as by `count_features`.
+        n: Number of texts.
+
+    Returns:
+        Shape (n, vectorizers, COLUMNS).
+    """
+    result = np.zeros((n, rarities.shape[1], COLUMNS), np.float32)
+    for at, part in zip(range(0, n, _BATCH), parts, strict=True):
+        size = min(_BATCH, n - at)
+        result[at : at + size] = _folded(rarities, *part, size)
+    return result
+
+
+def _folded(
+    rarities: NDArray[np.floating],
+    features: Hashes,
+    owners: NDArray[np.int64],
+    counts: NDArray[np.intp],
+    n: int,
+) -> Floats:
+    each = rarities.shape[1]
+    frequency = 1 + np.log(counts.astype(np.float32))
+    weights = rarities[_bucket(features)].astype(np.float32) * frequency[:, None]
+    # Each text has one row per vectorizer.
+    rows: NDArray[np.int64] = np.add.outer(owners * each, np.arange(each, dtype=np.int64))
+    lengths = np.sqrt(np.bincount(rows.ravel(), (weights * weights).ravel(), n * each))
+    # Each feature goes into two columns; the factor sqrt(0.5) in each preserves its length.
+    weights = weights / np.maximum(lengths, 1e-9)[rows] * np.float32(np.sqrt(0.5))
+    result = np.zeros(n * each * COLUMNS, np.float64)
+    # Two columns from disjoint bits of one hash: 10 bits of column and 1 of sign each.
+    for half in (0, 20):
+        bits = (features >> np.uint64(half)).astype(np.int64)[:, None]
+        columns = rows * COLUMNS + (bits & (COLUMNS - 1))
+        signed = np.where(bits & COLUMNS, weights, -weights)
+        result += np.bincount(columns.ravel(), signed.ravel(), len(result))
+    return result.reshape(n, each, COLUMNS).astype(np.float32)
 
 
 def fit_vectorizer(texts: Sequence[str]) -> NgramVectorizer:
@@ -120,12 +138,6 @@ def vectorizer_from_counts(parts: Sequence[FeatureCounts], n: int) -> NgramVecto
 def count_features(texts: Sequence[str]) -> list[FeatureCounts]:
     """Return the features of texts, for callers that need them more than once."""
     return [_counted(texts[at : at + _BATCH]) for at in range(0, len(texts), _BATCH)]
-
-
-@lru_cache(maxsize=_REMEMBERED)
-def _counted_once(text: str) -> FeatureCounts:
-    """Return the features of a message, cached since every pack needs them in turn."""
-    return _counted([text])
 
 
 def _bucket(features: Hashes) -> NDArray[np.int64]:

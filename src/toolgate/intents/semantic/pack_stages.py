@@ -4,12 +4,9 @@ What one pack has learned says nothing about the messages of another: a large pa
 messages of a small one, and one pack's unsupported examples would silence all others.
 """
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-
-import numpy as np
 
 from toolgate.intents.base import (
     NONE,
@@ -19,16 +16,20 @@ from toolgate.intents.base import (
     IntentSet,
     StageRequest,
 )
-from toolgate.intents.semantic.message_splitting import split_requests
+from toolgate.intents.semantic.message_splitting import repeats_previous
+from toolgate.intents.semantic.model import Prediction
 from toolgate.intents.semantic.pack_claims import Claim, compare_claims
-from toolgate.intents.semantic.readings import readable
-from toolgate.intents.semantic.stage import Explanation, SemanticStage, confidence_of_part
-from toolgate.models.embedders import Embedder, Reads, TextKind, Vectors, embedded
+from toolgate.intents.semantic.predictor import MessagePredictions, Predictor
+from toolgate.intents.semantic.stage import (
+    Explanation,
+    SemanticStage,
+    confidence_of_part,
+    nothing_detected,
+    parts_of,
+)
+from toolgate.models.embedders import Embedder
 
 __all__ = ["PackStages"]
-
-_VECTORS = 4_096
-"""Number of message vectors in the cache, so that several packs request each only once (chosen)."""
 
 
 class PackStages:
@@ -49,9 +50,8 @@ class PackStages:
             cache: Folder that caches fitted models.
         """
         self._embedder = embedder
-        self._shared = None if embedder is None else _CachingEmbedder(embedder)
         self._cache = cache
-        self._stages: Mapping[str, SemanticStage] = {}
+        self._trained = _Trained()
 
     @property
     def name(self) -> str:
@@ -66,11 +66,12 @@ class PackStages:
     @property
     def ready(self) -> bool:
         """Whether the models are trained."""
-        return bool(self._stages)
+        return self._trained.predictor is not None
 
     def remembers(self, text: str) -> bool:
         """Whether the predictions for a text are cached."""
-        return self.ready and all(stage.remembers(text) for stage in self._stages.values())
+        predictor = self._trained.predictor
+        return predictor is not None and predictor.remembers(text)
 
     async def update(self, intent_set: IntentSet) -> None:
         """Train on the prompts, or load the models previously trained on the same prompts.
@@ -87,8 +88,8 @@ class PackStages:
         for pack, intents in packs.items():
             if not any(any(intent.prompts.values()) for intent in intents):
                 continue
-            stage = SemanticStage(embedder=self._shared, cache=self._cache)
-            old = self._stages.get(pack)
+            stage = SemanticStage(embedder=self._embedder, cache=self._cache)
+            old = self._trained.stages.get(pack)
             if old is not None:
                 stage.start_from(old)
             await stage.update(
@@ -98,136 +99,122 @@ class PackStages:
                 own_limits=intent_set.own_limits,
             )
             stages[pack] = stage
+        models = [limited for stage in stages.values() if (limited := stage.limited_model)]
         # A set without any prompts is ready too: there is nothing to learn.
-        self._stages = stages or {"": SemanticStage()}
+        self._trained = _Trained(
+            stages=stages, predictor=Predictor(models, embedder=self._embedder)
+        )
 
     async def classify(self, request: StageRequest) -> Detection:
         """Return the intents of a message, with a question if they are unclear."""
-        stages = list(self._stages.values())
-        if not stages:
-            return await SemanticStage().classify(request)
-        if len(stages) == 1:
-            return await stages[0].classify(request)
-        await self._prepare(request.text)
-        detections = [await stage.classify(request) for stage in stages]
-        claims = await _claims(stages, detections, request)
-        whole = compare_claims(claims, request) if claims else None
-        if several := await self._several(request, whole):
-            return several
-        return whole or max(detections, key=_nearness)
+        # Read once: it may be replaced while the embedder works.
+        trained = self._trained
+        if trained.predictor is None:
+            return nothing_detected("The example prompts are not learned yet.")
+        if not trained.stages:
+            return nothing_detected("No intent has example prompts.")
+        parts = parts_of(request.text)
+        whole, *of_parts = await trained.predictor.predict([request.text, *parts])
+        if len(trained.stages) == 1:
+            (stage,) = trained.stages.values()
+            return stage.decide(request, whole.by(0), _possible_by(of_parts, 0))
+        detections = trained.decide(request, whole, of_parts)
+        claims = trained.claims(detections, whole)
+        best = compare_claims(claims, request) if claims else None
+        several = _several(trained, request, tuple(zip(parts, of_parts, strict=True)), best)
+        return several or best or max(detections.values(), key=_nearness)
 
     async def explain(self, text: str, nearest: int = 3) -> Explanation | None:
         """Return the full prediction of the pack that fits best; None before the training."""
-        explanations = [
-            explanation
-            for stage in self._stages.values()
-            if (explanation := await stage.explain(text, nearest)) is not None
+        trained = self._trained
+        if trained.predictor is None or not trained.stages:
+            return None
+        (whole,) = await trained.predictor.predict([text])
+        best = max(whole.possible or [whole.likeliest], key=lambda at: whole.by(at).confidence)
+        return await list(trained.stages.values())[best].explain(text, nearest)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Trained:
+    """The stages of the packs, and what predicts for all of them."""
+
+    stages: Mapping[str, SemanticStage] = field(default_factory=dict[str, SemanticStage])
+    predictor: Predictor | None = None
+    """Predicts by the models of `stages`, in their order; None before the training."""
+
+    def decide(
+        self,
+        request: StageRequest,
+        whole: MessagePredictions,
+        parts: Sequence[MessagePredictions],
+    ) -> Mapping[int, Detection]:
+        """Return the detections of the packs that a message may be meant for."""
+        possible = list(whole.possible) or [whole.likeliest]
+        if request.previous and repeats_previous(request.text):
+            possible = list(range(len(self.stages)))
+        stages = list(self.stages.values())
+        return {
+            at: stages[at].decide(request, whole.by(at), _possible_by(parts, at)) for at in possible
+        }
+
+    def claims(self, detections: Mapping[int, Detection], whole: MessagePredictions) -> list[Claim]:
+        """Return the claims of the packs that detect an intent."""
+        stages = list(self.stages.values())
+        return [
+            Claim(
+                detection=detection,
+                closeness=whole.by(at).closeness,
+                prompts=stages[at].prompts_of(detection.intent),
+            )
+            for at, detection in detections.items()
+            if detection.intent != NONE
         ]
-        return max(
-            explanations,
-            key=lambda explanation: max((share for _, share in explanation.ranked), default=0.0),
-            default=None,
-        )
-
-    async def _several(self, request: StageRequest, whole: Detection | None) -> Detection | None:
-        """Return intents of several packs, if different parts of a message are clearly theirs.
-
-        Args:
-            request: The message.
-            whole: The detection for the whole message.
-        """
-        parts = split_requests(request.text)
-        if len(parts) < 2:
-            return None
-        best: dict[str, float] = {}
-        needed = confidence_of_part(whole.confidence if whole else 0.0)
-        stages = list(self._stages.values())
-        for part in parts:
-            part_request = replace(request, text=part, previous=())
-            detections = [await stage.classify(part_request) for stage in stages]
-            claims = await _claims(stages, detections, part_request)
-            if not claims:
-                continue
-            compared = compare_claims(claims, part_request)
-            if not compared.question and compared.confidence >= needed:
-                best[compared.intent] = max(compared.confidence, best.get(compared.intent, 0.0))
-        if len(best) < 2 or (whole and whole.intent not in best):
-            return None
-        order = sorted(best, key=lambda name: -best[name])
-        named = " and ".join(repr(name) for name in order)
-        return Detection(
-            use_mcp=True,
-            intent=order[0],
-            confidence=best[order[0]],
-            stage=self.name,
-            reason=f"Its parts ask for {named}.",
-            candidates=tuple(IntentCandidate(intent=name, confidence=best[name]) for name in order),
-            intents=tuple(order),
-        )
-
-    async def _prepare(self, text: str) -> None:
-        """Cache the vectors of a message and its parts for all packs at once."""
-        if self._shared is not None:
-            await self._shared.prepare([text, *split_requests(text)])
 
 
-class _CachingEmbedder:
-    """An embedder that caches the vectors of short lists of texts, which several packs request."""
+def _several(
+    trained: _Trained,
+    request: StageRequest,
+    parts: Sequence[tuple[str, MessagePredictions]],
+    whole: Detection | None,
+) -> Detection | None:
+    """Return intents of several packs, if different parts of a message are clearly theirs.
 
-    def __init__(self, embedder: Embedder) -> None:
-        self._embedder = embedder
-        self._vectors: OrderedDict[str, Vectors] = OrderedDict()
-
-    @property
-    def identity(self) -> str:
-        """Identity of the embedder."""
-        return self._embedder.identity
-
-    @property
-    def dim(self) -> int:
-        """Length of the embedder's vectors."""
-        return self._embedder.dim
-
-    @property
-    def reads(self) -> Reads:
-        """What the embedder can read."""
-        return self._embedder.reads
-
-    async def prepare(self, texts: Sequence[str]) -> None:
-        """Embed texts in advance; a failure is reported to the later caller of `embed`."""
-        wanted = dict.fromkeys(readable(self._embedder, texts))
-        missing = [text for text in wanted if text not in self._vectors]
-        if not missing:
-            return
-        try:
-            vectors = await embedded(self._embedder, missing, "query")
-        except Exception:  # noqa: BLE001 - each pack meets it again, and goes on without vectors
-            return
-        for text, vector in zip(missing, vectors, strict=True):
-            self._vectors[text] = vector
-        while len(self._vectors) > _VECTORS:
-            self._vectors.popitem(last=False)
-
-    async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
-        """Return the vectors, from the cache if all are there."""
-        if kind == "query" and texts and all(text in self._vectors for text in texts):
-            return np.stack([self._vectors[text] for text in texts])
-        return await embedded(self._embedder, texts, kind)
+    Args:
+        trained: The packs.
+        request: The message.
+        parts: Its parts with their predictions.
+        whole: The detection for the whole message.
+    """
+    best: dict[str, float] = {}
+    needed = confidence_of_part(whole.confidence if whole else 0.0)
+    for text, predictions in parts:
+        if not predictions.possible:
+            continue
+        request_of_part = replace(request, text=text, previous=())
+        claims = trained.claims(trained.decide(request_of_part, predictions, ()), predictions)
+        if not claims:
+            continue
+        compared = compare_claims(claims, request_of_part)
+        if not compared.question and compared.confidence >= needed:
+            best[compared.intent] = max(compared.confidence, best.get(compared.intent, 0.0))
+    if len(best) < 2 or (whole and whole.intent not in best):
+        return None
+    order = sorted(best, key=lambda name: -best[name])
+    named = " and ".join(repr(name) for name in order)
+    return Detection(
+        use_mcp=True,
+        intent=order[0],
+        confidence=best[order[0]],
+        stage="semantic",
+        reason=f"Its parts ask for {named}.",
+        candidates=tuple(IntentCandidate(intent=name, confidence=best[name]) for name in order),
+        intents=tuple(order),
+    )
 
 
-async def _claims(
-    stages: Sequence[SemanticStage], detections: Sequence[Detection], request: StageRequest
-) -> list[Claim]:
-    """Return the claims of the packs that answer a message."""
-    return [
-        Claim(
-            detection=detection,
-            closeness=await stage.closeness(request.text),
-            prompts=stage.prompts_of(detection.intent),
-        )
-        for stage, detection in zip(stages, detections, strict=True)
-        if detection.intent != NONE
-    ]
+def _possible_by(parts: Sequence[MessagePredictions], at: int) -> list[Prediction]:
+    """Return a model's predictions for the parts of a message that may be meant for it."""
+    return [part.possible[at] for part in parts if at in part.possible]
 
 
 def _nearness(detection: Detection) -> float:

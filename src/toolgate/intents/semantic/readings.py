@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from toolgate.models.embedders import Embedder, Vectors, embedded
 from toolgate.search import in_english
 
-__all__ = ["message_vectors", "readable"]
+__all__ = ["message_vectors"]
 
 
-def readable(embedder: Embedder, texts: Sequence[str]) -> list[str]:
+def _readable(embedder: Embedder, texts: Sequence[str]) -> list[str]:
     """Return the texts in a form the embedder can read: word by word in English if needed."""
     if embedder.reads != "english":
         return list(texts)
@@ -26,4 +26,4 @@ async def message_vectors(embedder: Embedder, texts: Sequence[str]) -> Vectors:
         EmbedderError: As for `Embedder.embed`.
         ValueError: The vectors do not have the promised shape.
     """
-    return await embedded(embedder, readable(embedder, texts), "query")
+    return await embedded(embedder, _readable(embedder, texts), "query")

@@ -3,7 +3,6 @@
 import contextlib
 import logging
 import os
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -15,7 +14,6 @@ import numpy as np
 from anyio import to_thread
 from numpy.typing import NDArray
 
-from toolgate.errors import EmbedderError
 from toolgate.intents.base import (
     NONE,
     Detection,
@@ -29,16 +27,22 @@ from toolgate.intents.semantic.message_splitting import repeats_previous, split_
 from toolgate.intents.semantic.model import UNSUPPORTED, Prediction, SemanticModel, TrainingSet
 from toolgate.intents.semantic.model_file import read_model, write_model
 from toolgate.intents.semantic.ngrams import normalize_text
+from toolgate.intents.semantic.predictor import LimitedModel, Predictor, message_vector
 from toolgate.intents.semantic.readings import message_vectors
 from toolgate.intents.semantic.training import fit, words_of
 from toolgate.models.embedders import Embedder
 
-__all__ = ["CLEAR", "Explanation", "SemanticStage", "confidence_of_part", "training_set_of"]
+__all__ = [
+    "CLEAR",
+    "Explanation",
+    "SemanticStage",
+    "confidence_of_part",
+    "nothing_detected",
+    "parts_of",
+    "training_set_of",
+]
 
 log = logging.getLogger(__name__)
-
-_REMEMBERED = 4_096
-"""Number of predictions in the cache (chosen)."""
 
 # Chosen.
 _KEPT = 24
@@ -95,17 +99,13 @@ class SemanticStage:
         """
         self._embedder = embedder
         self._cache = cache
-        self._model: SemanticModel | None = None
+        self._limited: LimitedModel | None = None
         self._digest = ""
-        self._limits = DetectionLimits()
-        self._pack_limits: Mapping[str, DetectionLimits] = {}
-        self._own_limits: Mapping[str, DetectionLimits] = {}
+        self._predictor: Predictor | None = None
         self._names: frozenset[str] = frozenset()
         self._unsupported: frozenset[str] = frozenset()
         self._languages: Mapping[str, str] = {}
         self._prompts: Mapping[str, tuple[str, ...]] = {}
-        self._requests = self._hits = 0
-        self._remembered: OrderedDict[str, Prediction] = OrderedDict()
         self._fitting = anyio.Lock()
 
     @property
@@ -116,30 +116,30 @@ class SemanticStage:
     @property
     def ready(self) -> bool:
         """Whether a model is trained."""
-        return self._model is not None
+        return self._limited is not None
 
     @property
     def model(self) -> SemanticModel | None:
         """The current model."""
-        return self._model
+        return self._limited.model if self._limited else None
+
+    @property
+    def limited_model(self) -> LimitedModel | None:
+        """The current model with its limits."""
+        return self._limited
 
     @property
     def embedder(self) -> Embedder | None:
         """The embedder; None: character n-grams alone are used."""
         return self._embedder
 
-    @property
-    def hit_rate(self) -> float:
-        """Share of messages answered from the cache."""
-        return self._hits / self._requests if self._requests else 0.0
-
     def remembers(self, text: str) -> bool:
         """Whether the prediction for a text is cached."""
-        return normalize_text(text) in self._remembered
+        return self._predictor is not None and self._predictor.remembers(text)
 
     def start_from(self, stage: "SemanticStage") -> None:
         """Use another stage's model until this one has its own, or permanently if it fits."""
-        self._model, self._digest = stage._model, stage._digest  # noqa: SLF001 - the same class
+        self._limited, self._digest = stage._limited, stage._digest  # noqa: SLF001 - the same class
 
     async def update(
         self,
@@ -171,12 +171,18 @@ class SemanticStage:
             typical = len(training_set.texts) // max(len(training_set.intents), 1)
             background = background_texts(typical)
             digest = self._digest_of(training_set, background)
-            model = self._model
+            model = self.model
             if digest != self._digest or model is None:
                 model = await self._trained_model(training_set, background, digest)
-            self._model, self._digest = model, digest
-            self._limits, self._own_limits = limits or DetectionLimits(), dict(own_limits or {})
-            self._pack_limits = dict(pack_limits or {})
+            self._digest = digest
+            self._limited = LimitedModel(
+                model=model,
+                limits=limits or DetectionLimits(),
+                pack_limits=dict(pack_limits or {}),
+                own_limits=dict(own_limits or {}),
+            )
+            # Its cached predictions belong to the previous model.
+            self._predictor = None
             self._names = frozenset(training_set.intents) - {UNSUPPORTED}
             self._unsupported = frozenset(
                 normalize_text(text)
@@ -193,29 +199,33 @@ class SemanticStage:
                 intent.name: tuple(text for texts in intent.prompts.values() for text in texts)
                 for intent in intents
             }
-            # Cached predictions belong to the previous model.
-            self._remembered.clear()
 
     async def classify(self, request: StageRequest) -> Detection:
         """Return the intents of a message, with a question if they are unclear."""
-        if self._model is None:
-            return _nothing("The example prompts are not learned yet.")
+        if self._limited is None:
+            return nothing_detected("The example prompts are not learned yet.")
+        if self._predictor is None:
+            self._predictor = Predictor([self._limited], embedder=self._embedder)
+        parts = parts_of(request.text)
+        whole, *part_predictions = await self._predictor.predict([request.text, *parts])
+        possible = [part.possible[0] for part in part_predictions if part.possible]
+        return self.decide(request, whole.by(0), possible)
+
+    def decide(
+        self, request: StageRequest, whole: Prediction, parts: Sequence[Prediction]
+    ) -> Detection:
+        """Return the intents of a message from the predictions for it and its `parts_of`.
+
+        Parts that are certainly not meant for the pack may be left out.
+        """
         if not self._names:
-            return _nothing("No intent has example prompts.")
-        text = request.text
+            return nothing_detected("No intent has example prompts.")
         # Normalized, so that blanks and capitals make no difference.
-        if normalize_text(text) in self._unsupported:
-            return _nothing("This very message is known as one that is not answered.")
-        pieces = split_requests(text)
-        # The message and its parts together, so that the embedder is called once.
-        self._requests += 1
-        self._hits += self.remembers(text)
-        whole, *part_predictions = await self._predictions(
-            [text, *(pieces if len(pieces) > 1 else ())]
-        )
+        if normalize_text(request.text) in self._unsupported:
+            return nothing_detected("This very message is known as one that is not answered.")
         if again := self._continued(request, whole):
             return again
-        if several := self._several(whole, part_predictions):
+        if several := self._several(whole, parts):
             return several
         candidates = tuple(
             IntentCandidate(
@@ -224,10 +234,10 @@ class SemanticStage:
             for name, share in whole.ranked
         )
         if not whole.accepted or whole.intent not in self._names:
-            return _nothing(_why_not(whole), candidates)
+            return nothing_detected(_why_not(whole), candidates)
         language = self._languages.get(whole.nearest, "")
         if language and request.languages and language not in request.languages:
-            return _nothing(
+            return nothing_detected(
                 f"It is most like an example prompt in {language!r}, which is not asked for.",
                 candidates,
             )
@@ -257,28 +267,18 @@ class SemanticStage:
         """Return the example prompts of an intent; empty if it has none."""
         return self._prompts.get(intent, ())
 
-    async def closeness(self, text: str) -> float:
-        """Return the log closeness of a message to the prompts of the best intent.
-
-        Raises:
-            AssertionError: No model is trained yet.
-        """
-        (prediction,) = await self._predictions([text])
-        return prediction.closeness
-
     async def explain(self, text: str, nearest: int = 3) -> Explanation | None:
         """Return the full prediction for a message; None before the first training."""
-        model = self._model
-        if model is None:
+        limited = self._limited
+        if limited is None:
             return None
-        vector = (await self._vectors([text]))[0]
-        count = len(model.training_set.intents)
-        prediction = self._predict(model, text, vector, depth=count)
+        vector = await message_vector(self._embedder, text)
+        prediction = limited.predict(text, vector, depth=len(limited.model.training_set.intents))
         return Explanation(
             ranked=prediction.ranked,
             cut=prediction.cut,
             sure=prediction.sure,
-            nearest=tuple(model.nearest(text, vector, nearest)),
+            nearest=tuple(limited.model.nearest(text, vector, nearest)),
             embedder=self._embedder.identity if self._embedder else "",
         )
 
@@ -323,53 +323,6 @@ class SemanticStage:
             intents=tuple(order),
         )
 
-    async def _predictions(self, texts: Sequence[str]) -> list[Prediction]:
-        """Return the prediction for each text, from the cache if possible."""
-        model = self._model
-        assert model is not None
-        keys = [normalize_text(text) for text in texts]
-        new = [index for index, key in enumerate(keys) if key not in self._remembered]
-        predictions = {key: self._remembered[key] for key in keys if key in self._remembered}
-        for key in predictions:
-            self._remembered.move_to_end(key)
-        if new:
-            vectors = await self._vectors([texts[index] for index in new])
-            for index, vector in zip(new, vectors, strict=True):
-                prediction = self._predict(model, texts[index], vector)
-                predictions[keys[index]] = prediction
-                # A prediction made while the embedder failed must not outlive the failure.
-                if vector is not None or self._embedder is None:
-                    self._keep(model, keys[index], prediction)
-        return [predictions[key] for key in keys]
-
-    def _keep(self, model: SemanticModel, key: str, value: Prediction) -> None:
-        # A prediction of a model that was since replaced must not get into the new cache.
-        if model is self._model:
-            self._remembered[key] = value
-            while len(self._remembered) > _REMEMBERED:
-                self._remembered.popitem(last=False)
-
-    def _predict(
-        self, model: SemanticModel, text: str, vector: Floats | None, depth: int = 5
-    ) -> Prediction:
-        return model.predict(
-            text,
-            vector,
-            limits=self._limits,
-            pack_limits=self._pack_limits,
-            own_limits=self._own_limits,
-            depth=depth,
-        )
-
-    async def _vectors(self, texts: Sequence[str]) -> Sequence[Floats | None]:
-        if self._embedder is None:
-            return [None] * len(texts)
-        try:
-            return list(await message_vectors(self._embedder, texts))
-        except (EmbedderError, ValueError) as error:
-            log.warning("embedder failed, judging by n-grams", extra={"reason": str(error)})
-            return [None] * len(texts)
-
     async def _trained_model(
         self, training_set: TrainingSet, others: Sequence[tuple[str, int]], digest: str
     ) -> SemanticModel:
@@ -403,6 +356,12 @@ class SemanticStage:
             (identity, training_set.intents, training_set.texts, training_set.owners, others)
         )
         return blake2b(content.encode(errors="replace"), digest_size=12).hexdigest()
+
+
+def parts_of(text: str) -> tuple[str, ...]:
+    """Return the parts of a message that may each be a request; none if it is only one."""
+    parts = split_requests(text)
+    return parts if len(parts) > 1 else ()
 
 
 def confidence_of_part(whole: float) -> float:
@@ -441,7 +400,8 @@ def training_set_of(intents: Iterable[Intent], unsupported: Iterable[str] = ()) 
     return TrainingSet(intents=tuple(names), texts=tuple(texts), owners=tuple(owners))
 
 
-def _nothing(reason: str, candidates: tuple[IntentCandidate, ...] = ()) -> Detection:
+def nothing_detected(reason: str, candidates: tuple[IntentCandidate, ...] = ()) -> Detection:
+    """Return the detection of no intent."""
     return Detection(
         use_mcp=False,
         intent=NONE,

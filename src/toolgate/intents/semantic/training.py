@@ -144,7 +144,7 @@ def fit(
     return SemanticModel(
         training_set=training_set,
         # Rounded as in the file, so that a cached model gives the same answers.
-        grams=NgramVectorizer(rarity=grams.rarity.astype(np.float16).astype(np.float32)),
+        grams=NgramVectorizer(rarity=grams.rarity.astype(np.float16)),
         share=share,
         linear=linear,
         dim=vectors.shape[1],

@@ -1,0 +1,239 @@
+"""Predict the intents of messages by the models of several packs in one pass.
+
+A message is embedded and divided into n-grams once, whatever the number of packs, and its scores
+are computed for all of them together. The comparison with prompts, which is most of the work, is
+made only for the packs that a message may be meant for.
+"""
+
+import logging
+import math
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from toolgate.errors import EmbedderError
+from toolgate.intents.base import DetectionLimits
+from toolgate.intents.semantic.model import HOPELESS, Prediction, SemanticModel
+from toolgate.intents.semantic.ngrams import count_features, folded_rows, normalize_text
+from toolgate.intents.semantic.readings import message_vectors
+from toolgate.intents.semantic.scores import Floats
+from toolgate.models.embedders import Embedder
+
+__all__ = ["LimitedModel", "MessagePredictions", "Predictor", "message_vector"]
+
+log = logging.getLogger(__name__)
+
+_REMEMBERED = 4_096
+"""Number of messages in the cache (chosen)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitedModel:
+    """A fitted model, and when its answers are withheld."""
+
+    model: SemanticModel
+    """The model."""
+
+    limits: DetectionLimits = field(default_factory=DetectionLimits)
+    """When an answer is withheld."""
+
+    pack_limits: Mapping[str, DetectionLimits] = field(default_factory=dict[str, DetectionLimits])
+    """Other limits for the intents of some packs, by intent."""
+
+    own_limits: Mapping[str, DetectionLimits] = field(default_factory=dict[str, DetectionLimits])
+    """Limits of individual intents, by name."""
+
+    def judge(self, text: str, row: Floats, logits: Floats) -> Prediction:
+        """Return the prediction for a message whose row and logits are known."""
+        return self.model.judge(
+            text,
+            row,
+            logits,
+            limits=self.limits,
+            pack_limits=self.pack_limits,
+            own_limits=self.own_limits,
+        )
+
+    def predict(self, text: str, vector: Floats | None, depth: int = 5) -> Prediction:
+        """Return the prediction for a message with its embedding."""
+        return self.model.predict(
+            text,
+            vector,
+            limits=self.limits,
+            pack_limits=self.pack_limits,
+            own_limits=self.own_limits,
+            depth=depth,
+        )
+
+    @property
+    def least_evidence(self) -> float:
+        """The log odds of being meant for the pack, before comparing prompts, that may suffice."""
+        everything = (self.limits, *self.pack_limits.values(), *self.own_limits.values())
+        # A low threshold accepts even what is most likely meant for others.
+        if any(
+            limits.threshold is not None and limits.threshold < HOPELESS for limits in everything
+        ):
+            return -math.inf
+        return math.log(HOPELESS / (1 - HOPELESS))
+
+
+class MessagePredictions:
+    """What several models predict for one message; improbable ones are computed on demand."""
+
+    def __init__(
+        self,
+        text: str,
+        vector: Floats | None,
+        models: Sequence[LimitedModel],
+        predictions: Mapping[int, Prediction],
+        likeliest: int,
+    ) -> None:
+        """Store the predictions of the models that the message may be meant for, by index.
+
+        Args:
+            text: The message.
+            vector: Its embedding.
+            models: All models.
+            predictions: Those of the models that the message may be meant for.
+            likeliest: Index of the model that it is meant for if for any.
+        """
+        self._text = text
+        self._vector = vector
+        self._models = models
+        self.possible = dict(predictions)
+        self.likeliest = likeliest
+
+    def by(self, at: int) -> Prediction:
+        """Return the prediction of the model with this index."""
+        prediction = self.possible.get(at)
+        if prediction is None:
+            prediction = self._models[at].predict(self._text, self._vector)
+        return prediction
+
+
+class Predictor:
+    """Predicts the intents of messages by several models, with a cache."""
+
+    def __init__(self, models: Sequence[LimitedModel], *, embedder: Embedder | None) -> None:
+        """Prepare models that were fitted with the same embedder."""
+        self._models = tuple(models)
+        self._embedder = embedder
+        self._remembered: OrderedDict[str, MessagePredictions] = OrderedDict()
+        # Models without prompts cannot be compared with others: their predictions are empty.
+        self._compared = [at for at, m in enumerate(self._models) if m.model.is_intent.any()]
+        fitted = [self._models[at].model for at in self._compared]
+        if fitted:
+            # One column per model, so that the weights of a feature are next to each other.
+            self._rarities = np.stack([model.grams.rarity for model in fitted], axis=1)
+        order: list[int] = []
+        starts: list[int] = []
+        for model in fitted:
+            first = len(order)
+            intents = np.flatnonzero(model.is_intent)
+            others = np.flatnonzero(~model.is_intent)
+            starts += [first, first + len(intents)]
+            order += [first + int(at) for at in (*intents, *others)]
+        self._order, self._starts = np.asarray(order, np.intp), np.asarray(starts, np.intp)
+        self._sizes = np.diff([*starts, len(order)]) if starts else np.zeros(0, np.intp)
+        curves = np.array([model.inside_curve[:2] for model in fitted], np.float32)
+        self._curves = curves.reshape(-1, 2)
+        self._least = np.array([self._models[at].least_evidence for at in self._compared])
+
+    def remembers(self, text: str) -> bool:
+        """Whether the predictions for a text are cached."""
+        return normalize_text(text) in self._remembered
+
+    async def predict(self, texts: Sequence[str]) -> list[MessagePredictions]:
+        """Return the predictions for a message and its parts; the embedder is called once."""
+        keys = [normalize_text(text) for text in texts]
+        known = {key: self._remembered[key] for key in keys if key in self._remembered}
+        for key in known:
+            self._remembered.move_to_end(key)
+        new = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
+        if new:
+            vectors = await _vectors(self._embedder, list(new.values()))
+            scored = self._scored(list(new.values()), vectors)
+            for key, vector, predictions in zip(new, vectors, scored, strict=True):
+                known[key] = predictions
+                # A prediction made while the embedder failed must not outlive the failure.
+                if vector is not None or self._embedder is None:
+                    self._remembered[key] = predictions
+            while len(self._remembered) > _REMEMBERED:
+                self._remembered.popitem(last=False)
+        return [known[key] for key in keys]
+
+    def _scored(
+        self, texts: Sequence[str], vectors: Sequence[Floats | None]
+    ) -> list[MessagePredictions]:
+        if not self._compared:
+            return [
+                MessagePredictions(text, vector, self._models, {}, 0)
+                for text, vector in zip(texts, vectors, strict=True)
+            ]
+        grams = folded_rows(self._rarities, count_features(texts), len(texts))
+        rows: list[Floats] = []
+        logits: list[Floats] = []
+        for column, at in enumerate(self._compared):
+            model = self._models[at].model
+            rows.append(
+                np.stack(
+                    [
+                        model.row(of_text[column], vector)
+                        for of_text, vector in zip(grams, vectors, strict=True)
+                    ]
+                )
+            )
+            logits.append(model.linear.logits(rows[-1]))
+        evidence = self._evidence(np.concatenate(logits, axis=1))
+        possible = evidence >= self._least
+        likeliest = evidence.argmax(axis=1)
+        # It explains why nothing was detected; nobody asks that about a part of a message.
+        possible[0, likeliest[0]] = True
+        return [
+            MessagePredictions(
+                text,
+                vector,
+                self._models,
+                {
+                    self._compared[column]: self._models[self._compared[column]].judge(
+                        text, rows[column][number], logits[column][number]
+                    )
+                    for column in np.flatnonzero(possible[number]).tolist()
+                },
+                self._compared[int(likeliest[number])],
+            )
+            for number, (text, vector) in enumerate(zip(texts, vectors, strict=True))
+        ]
+
+    def _evidence(self, logits: Floats) -> Floats:
+        """Return how likely each pack is meant, as log odds before comparing with its prompts.
+
+        Args:
+            logits: Shape (texts, classes of all models).
+
+        Returns:
+            Shape (texts, models).
+        """
+        ordered = logits[:, self._order]
+        top = np.maximum.reduceat(ordered, self._starts, axis=1)
+        shifted = np.exp(ordered - np.repeat(top, self._sizes, axis=1))
+        sums = top + np.log(np.add.reduceat(shifted, self._starts, axis=1))
+        odds = sums[:, ::2] - sums[:, 1::2]
+        return self._curves[:, 0] + self._curves[:, 1] * odds
+
+
+async def message_vector(embedder: Embedder | None, text: str) -> Floats | None:
+    """Return the embedding of a message; None without an embedder, or if it fails."""
+    return (await _vectors(embedder, [text]))[0]
+
+
+async def _vectors(embedder: Embedder | None, texts: Sequence[str]) -> Sequence[Floats | None]:
+    if embedder is None:
+        return [None] * len(texts)
+    try:
+        return list(await message_vectors(embedder, texts))
+    except (EmbedderError, ValueError) as error:
+        log.warning("embedder failed, judging by n-grams", extra={"reason": str(error)})
+        return [None] * len(texts)

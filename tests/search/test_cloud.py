@@ -21,7 +21,8 @@ from tests.search.test_hybrid import Broken
 from toolgate.errors import OptionError
 from toolgate.search import SearchAnswer, SearchRequest, SearchStrategy, catalog_search_schema
 from toolgate.search.strategies._catalog_search_json import read_answer
-from toolgate.search.strategies._http_service import CircuitBreaker, ServiceError
+from toolgate.search.strategies._http_service import CircuitBreaker
+from toolgate.search.strategies._service_error import ServiceError
 from toolgate.search.strategies.bm25 import Options as Bm25Options
 from toolgate.search.strategies.bm25 import build as build_bm25
 from toolgate.search.strategies.cloud import CloudSearch, Options, build

@@ -20,8 +20,8 @@ from tests.search.services import TOKEN, serving
 from toolgate.errors import OptionError
 from toolgate.gateway.meta_tools import DiscoverRequest
 from toolgate.search import Hit, SearchableTool, SearchAnswer, SearchRequest
-from toolgate.search.strategies._http_service import ServiceError
 from toolgate.search.strategies._llm_selector import messages_for, picked
+from toolgate.search.strategies._service_error import ServiceError
 from toolgate.search.strategies.bm25 import Options as Bm25Options
 from toolgate.search.strategies.bm25 import build as build_bm25
 from toolgate.search.strategies.llm import ModelSearch, Options, build

@@ -42,6 +42,7 @@ __all__ = [
     "installed",
     "is_importable",
     "make",
+    "module_of",
 ]
 
 FOLDERS = {
@@ -107,6 +108,11 @@ def make(
             hint=f"Run the suite in toolgate.testing.contracts on {module.__name__}.",
         )
     return built
+
+
+def module_of(kind: str, name: str) -> str | None:
+    """Module of an included implementation; None for others."""
+    return f"toolgate.{FOLDERS.get(kind, kind)}.{name}" if name in _shipped(kind) else None
 
 
 def check_name(kind: str, spec: PluginSpec) -> None:
@@ -196,12 +202,8 @@ def _installed(kind: str) -> "dict[str, EntryPoint]":
 
 def _import(kind: str, spec: PluginSpec) -> ModuleType:
     check_name(kind, spec)
-    shipped = spec.name in _shipped(kind)
-    path = (
-        f"toolgate.{FOLDERS.get(kind, kind)}.{spec.name}"
-        if shipped
-        else _installed(kind)[spec.name].module
-    )
+    shipped = module_of(kind, spec.name)
+    path = shipped or _installed(kind)[spec.name].module
     try:
         return import_module(path)
     except ModuleNotFoundError as error:

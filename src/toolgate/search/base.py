@@ -21,6 +21,7 @@ __all__ = [
     "SearchStrategy",
     "SearchableTool",
     "SearchedQuery",
+    "ServiceBacked",
 ]
 
 
@@ -207,4 +208,14 @@ class SearchStrategy(Protocol):
 
     async def search(self, request: SearchRequest) -> SearchAnswer:
         """Return the tools that fit best."""
+        ...
+
+
+@runtime_checkable
+class ServiceBacked(Protocol):
+    """A search that calls a service, and answers by itself while the service is paused."""
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether the service failed several times, and has not answered since."""
         ...

@@ -11,7 +11,7 @@ from typing import cast
 from toolgate.base import json_text
 from toolgate.search.answer.safe_text import clean, cut
 from toolgate.search.base import Hit, SearchableTool, SearchAnswer, SearchRequest
-from toolgate.search.strategies._http_service import ServiceError
+from toolgate.search.strategies._service_error import ServiceError
 from toolgate.types import Json, json_array, json_object
 
 __all__ = [

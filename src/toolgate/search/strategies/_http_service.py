@@ -8,21 +8,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 from time import monotonic
-from typing import Protocol, runtime_checkable
 
 import aiohttp
 import anyio
 
 from toolgate.base import json_text
 from toolgate.base.validation import check_ranges, check_url, unfit
+from toolgate.search.strategies._service_error import ServiceError
 from toolgate.types import Json
 
 __all__ = [
     "SUSPENDED",
     "CircuitBreaker",
     "JsonService",
-    "ServiceBacked",
-    "ServiceError",
     "ServiceOptions",
 ]
 
@@ -63,10 +61,6 @@ class ServiceOptions:
         check_url(self.url)
         if self.local in {strategy, "off"}:
             raise unfit("local", self.local, "hybrid, bm25, or another search that ranks here")
-
-
-class ServiceError(Exception):
-    """There is no usable answer. The text says why in a few words, and contains no secret."""
 
 
 class JsonService:
@@ -132,16 +126,6 @@ class JsonService:
             if len(raw) > self._max_bytes:
                 raise ServiceError(f"an answer of more than {self._max_bytes:,} bytes")
         return bytes(raw)
-
-
-@runtime_checkable
-class ServiceBacked(Protocol):
-    """A search that calls a service, and answers by itself while the service is paused."""
-
-    @property
-    def is_suspended(self) -> bool:
-        """Whether the service failed several times, and has not answered since."""
-        ...
 
 
 class CircuitBreaker:

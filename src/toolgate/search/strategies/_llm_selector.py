@@ -14,7 +14,7 @@ from toolgate.base import json_text
 from toolgate.search.answer.safe_text import clean, cut
 from toolgate.search.base import Hit, SearchableTool, SearchRequest
 from toolgate.search.strategies._catalog_search_json import share_of
-from toolgate.search.strategies._http_service import ServiceError
+from toolgate.search.strategies._service_error import ServiceError
 from toolgate.types import Json, json_object
 
 __all__ = ["ChatPicker", "messages_for", "picked"]

@@ -22,11 +22,11 @@ from toolgate.search.strategies._http_service import (
     SUSPENDED,
     CircuitBreaker,
     JsonService,
-    ServiceError,
     ServiceOptions,
 )
 from toolgate.search.strategies._lifecycle import end, ready
 from toolgate.search.strategies._selection import answered
+from toolgate.search.strategies._service_error import ServiceError
 from toolgate.search.tokenizer import fold
 from toolgate.types import Json
 

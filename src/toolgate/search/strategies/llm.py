@@ -18,12 +18,12 @@ from toolgate.search.strategies._http_service import (
     SUSPENDED,
     CircuitBreaker,
     JsonService,
-    ServiceError,
     ServiceOptions,
 )
 from toolgate.search.strategies._lifecycle import end, ready
 from toolgate.search.strategies._llm_selector import ChatPicker, messages_for, picked
 from toolgate.search.strategies._selection import answered, within
+from toolgate.search.strategies._service_error import ServiceError
 from toolgate.types import Json, json_array, json_object
 
 __all__ = ["ModelSearch", "Options", "build"]

@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
+from toolgate.base.lazy_loading import load
+from toolgate.base.plugins import module_of
 from toolgate.errors import ConnectionLostError, LoginNeededError, ToolgateError
 from toolgate.types import ServerSpec
 from toolgate.upstream.base import Wire
@@ -46,6 +48,9 @@ async def connect(
 
     try:
         async with asyncio.timeout(_CONNECT_S):
+            # The HTTP client takes 0.1 s to import, in which no call would be answered.
+            if module := module_of("transport", spec.kind):
+                await load(module)
             return await EraSession.connect(spec.name, tried_wire, observer, era=spec.era)
     except TimeoutError:
         reason, login = f"It did not answer within {_CONNECT_S:g} seconds after its start.", None

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-import anyio
 import orjson
 
 from tests.fuzz.inputs import FuzzInput
@@ -253,8 +252,6 @@ async def open_gateway(folder: Path) -> AsyncGenerator[AttackedGateway]:
     ) as app:
         application = build_app(app)
         async with application.running():
-            loaded = anyio.Event()
-            await application.notify_loaded(loaded.set)
             attacked = AttackedGateway(app=app, application=application, values={})
             await _log_in(attacked)
             yield attacked

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from mcp import Client
 
-from tests.real.processes import PROBE_SERVER, gateway
+from benchmarks._load import load
+from tests.real.processes import PROBE_SERVER, RunningGateway, gateway
 
 pytestmark = [
     pytest.mark.real,
@@ -29,6 +30,10 @@ NEVER = {
 }
 
 
+ON_DEMAND = {"mcp_types", "aiohttp"}
+"""What only sessions of the handshake era, and servers over HTTP, need."""
+
+
 async def test_the_serving_process_never_loads_what_only_commands_need(tmp_path: Path) -> None:
     """Both eras listed and called, a fresh store made: nothing of it needs these libraries."""
     python, script = PROBE_SERVER
@@ -44,7 +49,29 @@ async def test_the_serving_process_never_loads_what_only_commands_need(tmp_path:
                 await client.call_tool("a__echo", {"text": "hello"})
                 await client.call_tool("tool_discovery", {"query": "echo"})
 
-    lines = running.log.read_text(encoding="utf-8", errors="replace").splitlines()
-    loaded = {line.rpartition("|")[2].strip() for line in lines if line.startswith("import time:")}
+    loaded = _loaded(running)
     assert "toolgate.gateway.gateway" in loaded
     assert NEVER & loaded == set()
+    assert ON_DEMAND & loaded == {"mcp_types"}
+
+
+def test_clients_without_sessions_load_neither_the_sdk_nor_an_http_client(tmp_path: Path) -> None:
+    python, script = PROBE_SERVER
+    with gateway(
+        tmp_path,
+        {"a": {"command": python, "args": [script]}},
+        env={"PYTHONPROFILEIMPORTTIME": "1"},
+    ) as running:
+        running.wait_ready("a")
+        assert load(running.url, tool="a__echo", arguments={"text": "hello"}, calls=5)["calls"] == 5
+        load(running.url, tool="tool_discovery", arguments={"query": "echo"}, calls=5)
+
+    loaded = _loaded(running)
+    assert "toolgate.gateway.gateway" in loaded
+    assert ON_DEMAND & loaded == set()
+
+
+def _loaded(running: RunningGateway) -> set[str]:
+    """The modules that an ended gateway has imported."""
+    lines = running.log.read_text(encoding="utf-8", errors="replace").splitlines()
+    return {line.rpartition("|")[2].strip() for line in lines if line.startswith("import time:")}

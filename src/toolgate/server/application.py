@@ -146,10 +146,6 @@ class HttpApplication:
         """Whether an address is a configured reverse proxy, which many clients share."""
         return self._forwarded.is_trusted(address)
 
-    async def notify_loaded(self, listener: Callable[[], None]) -> None:
-        """Call a listener once all imports are done."""
-        await self._sdk.notify_loaded(listener)
-
     async def drain(self, within_s: float) -> bool:
         """Refuse new calls and wait for running ones; False if some are still running."""
         self._requests.begin_draining()

@@ -1,8 +1,4 @@
-"""Serving over HTTP: socket, uvicorn, signals and shutdown.
-
-The socket listens before the SDK is imported: the fast path already serves modern clients,
-others wait the fraction of a second that the import takes.
-"""
+"""Serving over HTTP: socket, uvicorn, signals and shutdown."""
 
 import asyncio
 import logging
@@ -74,7 +70,6 @@ async def serve(
     host: str | None = None,
     port: int | None = None,
     on_ready: Callable[[str], str | None] | None = None,
-    on_loaded: Callable[[], None] | None = None,
     on_reload: Callable[[], Awaitable[None]] | None = None,
     worker: Worker | None = None,
 ) -> None:
@@ -88,7 +83,6 @@ async def serve(
         port: Port to listen on, 0 for a free one; by default that of the settings.
         on_ready: Called with the address, such as `http://127.0.0.1:7420`, once clients can
             connect; returns the key that relays of the same user present, if there is one.
-        on_loaded: Called once all imports are done and clients of both eras are served.
         on_reload: Awaited at SIGHUP.
         worker: This process as one of several on the port; None: it is the only one.
 
@@ -134,8 +128,6 @@ async def serve(
         app.logins.links.base = public_address(app.settings, address)
         if on_ready is not None:
             application.use_local_key(on_ready(address) or "")
-        if on_loaded is not None:
-            tasks.start_soon(application.notify_loaded, on_loaded)
         try:
             await server.main_loop()
         finally:

@@ -17,6 +17,7 @@ from toolgate import __version__, settings
 from toolgate.app.app import App, open_app
 from toolgate.base import logs, run_file
 from toolgate.base.ids import utc_now
+from toolgate.base.lazy_loading import cache_bytecode
 from toolgate.base.processes.memory import defer, give_back_freed_memory, set_aside
 from toolgate.base.run_file import RunFile
 from toolgate.cli.client._http_exchange import working_folder
@@ -40,6 +41,9 @@ from toolgate.types import Caller, ServerStatus
 __all__ = ["limit_memory", "serve", "serve_as_worker", "serve_pipe"]
 
 log = logging.getLogger(__name__)
+
+_IMPORTED_LATER = ("starlette", "mcp", "mcp_types")
+"""Libraries that the first request of a handshake session imports."""
 
 _POLL_S = 0.1
 """Seconds between two checks of the servers during the start (chosen)."""
@@ -105,6 +109,7 @@ async def _serve(loaded: Settings, host: str | None, port: int | None) -> None:
             address = local_address(address)
             tasks.start_soon(_report_start, app, address, began, other_gateways)
             tasks.start_soon(_finish_start, app)
+            app.connect()
             announce(address, "")
             return run.key if run is not None else ""
 
@@ -126,9 +131,7 @@ async def _serve(loaded: Settings, host: str | None, port: int | None) -> None:
         had_terminal = sys.stderr.isatty()
         tasks.start_soon(_watch_configuration, app, announce_files)
         try:
-            await http.serve(
-                app, host=host, port=port, on_ready=ready, on_loaded=app.connect, on_reload=reload
-            )
+            await http.serve(app, host=host, port=port, on_ready=ready, on_reload=reload)
         finally:
             if run is not None:
                 run_file.remove(run)
@@ -145,6 +148,7 @@ async def _serve_as_worker(loaded: Settings, host: str, worker: SupervisedWorker
             if worker.reports_start:
                 tasks.start_soon(_report_start, app, address, began, other_gateways, worker.count)
             tasks.start_soon(_finish_start, app)
+            app.connect()
             tasks.start_soon(worker.report_serving, address)
             return worker.key
 
@@ -156,7 +160,7 @@ async def _serve_as_worker(loaded: Settings, host: str, worker: SupervisedWorker
             app.connect()
             with anyio.move_on_after(_STARTUP_TIMEOUT_S):
                 await _wait_settled(app, began)
-        await http.serve(app, host=host, on_ready=ready, on_loaded=app.connect, worker=worker)
+        await http.serve(app, host=host, on_ready=ready, worker=worker)
 
 
 @asynccontextmanager
@@ -282,11 +286,12 @@ async def _wait_settled(app: App, since: str) -> None:
 
 
 async def _finish_start(app: App) -> None:
-    """Freeze objects after the start, and stop writing bytecode of modules."""
+    """Freeze objects after the start, and write no bytecode of modules from then on."""
     await app.gateway.servers.wait_ready(_STARTUP_TIMEOUT_S)
     if app.chat is not None:
         await app.chat.models.warm_up()
     set_aside()
+    await anyio.to_thread.run_sync(cache_bytecode, *_IMPORTED_LATER)
     # On a full disk, Python before 3.12.8 writes half of the bytecode of an imported module, and
     # can never import that module again (CPython issue 126606).
     sys.dont_write_bytecode = True

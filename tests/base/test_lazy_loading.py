@@ -1,0 +1,37 @@
+"""Bytecode of libraries that are imported only later, when the gateway writes none any more."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from toolgate.base.lazy_loading import cache_bytecode
+
+
+@pytest.fixture
+def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package that was installed without bytecode and is not imported yet."""
+    folder = tmp_path / "imported_later"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    (folder / "part.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "pycache_prefix", None)
+    return folder
+
+
+def test_packages_without_bytecode_are_compiled_but_not_imported(library: Path) -> None:
+    cache_bytecode(library.name)
+
+    compiled = {path.name.partition(".")[0] for path in library.glob("__pycache__/*.pyc")}
+    assert compiled == {"__init__", "part"}
+    assert library.name not in sys.modules
+
+
+def test_packages_with_bytecode_are_left_alone(library: Path) -> None:
+    cache_bytecode(library.name)
+    (library / "added.py").touch()
+
+    cache_bytecode(library.name)
+
+    assert not list(library.glob("__pycache__/added*"))

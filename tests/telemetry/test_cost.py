@@ -51,6 +51,10 @@ async def test_a_conversation_pays_for_its_menu_its_searches_and_its_calls() -> 
         ]
         assert use["never_used_servers"] == [], "nobody can know on the first day"
         assert (await client.get("/api/v1/cost?days=none")).status_code == 400
+        assert (await client.get("/console/cost")).is_success
+        app.gateway.listing._receipts.flush()
+        await app.recorder.flush()
+        assert await app.store.audit.select(AuditFilter(action="list")) == [], "nobody listed tools"
 
 
 async def test_a_server_counts_as_never_used_after_two_weeks() -> None:

@@ -7,13 +7,13 @@ once per conversation, as a context holds it. All token counts use the estimate 
 `toolgate.base.token_estimate`.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from toolgate.app.app import App
 from toolgate.base.ids import utc_now
 from toolgate.base.token_estimate import estimate_tokens
-from toolgate.store import ConversationCost, Fingerprint, ToolUsage
+from toolgate.store import ConversationCost, ToolUsage
 from toolgate.types import COMMAND_LINE, CONSOLE, DEFAULT_PROJECT, Caller, Json
 
 __all__ = ["CostReport", "TaskCost", "UsageReport", "cost_report", "usage_report"]
@@ -167,19 +167,12 @@ async def _never_used(app: App, caller: Caller, since: str) -> list[str]:
     two_weeks_ago = utc_now(plus_s=-_UNUSED_S)
     uses = await app.store.audit.tool_usage(min(since, two_weeks_ago))
     used = {use.tool.partition(":")[0] for use in uses}
+    known = await app.store.catalog.servers_seen_by(DEFAULT_PROJECT, two_weeks_ago)
     return [
         server.name
         for server in app.gateway.servers.statuses(caller)
-        if server.state != "disabled"
-        and server.name not in used
-        and await _is_known_since(app, server.name, two_weeks_ago)
+        if server.state != "disabled" and server.name in known - used
     ]
-
-
-async def _is_known_since(app: App, server: str, moment: str) -> bool:
-    """Whether a current tool definition of a server had been seen by a time."""
-    rows: Collection[Fingerprint] = await app.store.catalog.fingerprints(DEFAULT_PROJECT, server)
-    return any(row.seen_at and row.seen_at <= moment for row in rows)
 
 
 async def cost_report(app: App, caller: Caller, since: str) -> CostReport:
@@ -202,7 +195,7 @@ async def cost_report(app: App, caller: Caller, since: str) -> CostReport:
                 identity=caller.identity,
                 client="cost",
             )
-            menu_tokens = estimate_tokens(await app.gateway.listing.list_tools(manager))
+            menu_tokens = estimate_tokens(app.gateway.listing.listing(manager))
             menus[cost.project_id] = (menu_tokens, app.gateway.visible.menu_tokens(manager))
         menu_tokens, all_menu_tokens = menus[cost.project_id]
         tasks.append(

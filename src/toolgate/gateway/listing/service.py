@@ -123,6 +123,10 @@ class ListingService:
     async def list_tools(self, caller: Caller) -> bytes:
         """The JSON array for `tools/list`: depending on the mode, real tools or meta-tools."""
         self._receipts.tools_listed(caller)
+        return self.listing(caller)
+
+    def listing(self, caller: Caller) -> bytes:
+        """What `list_tools` returns, without an audit record: for measuring its size."""
         mask = self._access.mask(caller, self._catalog.snapshot)
         allowed = None if mask is None else mask.tobytes()
         meta = self.policy.meta_tools(caller)

@@ -118,6 +118,13 @@ class CatalogRepository(Protocol):
         """Last seen definitions of a server or of all, by server, kind and name."""
         ...
 
+    async def servers_seen_by(self, project_id: str, moment: str) -> frozenset[str]:
+        """Names of the servers with a last seen definition that was first seen by `moment`.
+
+        `moment` is in UTC, ISO 8601.
+        """
+        ...
+
     async def save_fingerprints(
         self, fingerprints: Sequence[Fingerprint], *, changed: Collection[str] = ()
     ) -> None:

@@ -19,7 +19,7 @@ from sqlalchemy import (
 from toolgate.base.ids import new_id
 from toolgate.store.engine import tables
 from toolgate.store.engine.database import SqlDatabase
-from toolgate.store.engine.text import escape_text
+from toolgate.store.engine.text import escape_text, unescape_text
 from toolgate.store.repositories.catalog import Fingerprint, StoredSnapshot, ToolVersion
 from toolgate.store.sql import row_mapping
 from toolgate.store.sql.security.access import count_change
@@ -79,6 +79,14 @@ class SqlCatalog:
             query.order_by(table.c.server, table.c.kind, table.c.name),
             row_mapping.fingerprint_from,
         )
+
+    async def servers_seen_by(self, project_id: str, moment: str) -> frozenset[str]:
+        """Names of the servers with a last seen definition that was first seen by `moment`."""
+        table = tables.seen_entries
+        query = select(table.c.server).distinct().where(_is_of(table, project_id, None))
+        query = query.where(table.c.seen_at != "", table.c.seen_at <= moment)
+        names = await self._database.fetch_all(query, lambda row: unescape_text(row["server"]))
+        return frozenset(names)
 
     async def save_fingerprints(
         self, fingerprints: Sequence[Fingerprint], *, changed: Collection[str] = ()

@@ -107,6 +107,11 @@ class CatalogContract(StoreFixtures):
         )
         assert len(await store.catalog.fingerprints(SAMPLE_PROJECT)) == 4
         assert await store.catalog.fingerprints("another") == []
+        seen_at = log.seen_at
+        await store.catalog.save_fingerprints([replace(other, seen_at="")])
+        assert await store.catalog.servers_seen_by(SAMPLE_PROJECT, seen_at) == {"git"}
+        assert await store.catalog.servers_seen_by(SAMPLE_PROJECT, seen_at[:-1]) == frozenset()
+        assert await store.catalog.servers_seen_by("another", seen_at) == frozenset()
 
         decided = replace(hostile, state="accepted", accepted=b"{}", decided_by="anna")
         before = await store.access.version()

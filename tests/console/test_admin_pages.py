@@ -1,6 +1,9 @@
 """Pages for administrators: activity, audit filters, previews of rules, settings and packs."""
 
+import html
+import json
 import re
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,11 +46,40 @@ async def test_home_shows_each_period_with_the_busiest_tools_and_servers() -> No
 async def test_home_of_a_new_gateway_helps_with_the_first_server_and_client() -> None:
     async with open_console({}) as place:
         page = await place.page()
-        assert 'href="/console/servers/add#gallery"' in page
+        assert 'href="/console/servers/add?pick=github"' in page
         add = await place.page("servers/add", pick="github")
         assert 'value="npx -y @modelcontextprotocol/server-github"' in add
         assert "GITHUB_PERSONAL_ACCESS_TOKEN=${env:GITHUB_PERSONAL_ACCESS_TOKEN}" in add
-        assert "http://127.0.0.1:7420/mcp" in await place.page("connect")
+        snippets = _snippets(await place.page("connect"))
+        address = "http://127.0.0.1:7420/mcp"
+        assert [json.loads(text) for text in snippets if text.startswith("{")] == [
+            {"mcpServers": {"toolgate": {"command": "toolgate", "args": ["stdio"]}}},
+            {"mcpServers": {"toolgate": {"url": address}}},
+            {"servers": {"toolgate": {"type": "http", "url": address}}},
+            {"mcpServers": {"toolgate": {"serverUrl": address}}},
+            {"mcpServers": {"toolgate": {"httpUrl": address}}},
+        ]
+        [codex] = [text for text in snippets if text.startswith("[")]
+        assert tomllib.loads(codex) == {"mcp_servers": {"toolgate": {"url": address}}}
+
+
+async def test_snippets_of_a_gateway_with_tokens_have_room_for_one() -> None:
+    async with open_console({}, settings=Settings(auth="required")) as place:
+        made = await place.app.gateway.admin.create_token(ADMIN, "anna", roles=["admin"])
+        await place.send("login", 303, csrf=await place.csrf(), token=made.secret)
+        snippets = _snippets(await place.page("connect"))
+        for text in snippets:
+            if text.startswith("{"):
+                [servers] = json.loads(text).values()
+                entry = servers["toolgate"]
+                assert "TOKEN" in str(entry.get("headers") or entry["env"])
+        [codex] = [text for text in snippets if text.startswith("[")]
+        assert "bearer_token_env_var" in tomllib.loads(codex)["mcp_servers"]["toolgate"]
+
+
+def _snippets(page: str) -> list[str]:
+    texts = re.findall(r'<pre class="code"[^>]*>(.*?)</pre>', page, re.DOTALL)
+    return [html.unescape(text) for text in texts]
 
 
 async def test_tools_are_grouped_by_server_and_sorted_by_use() -> None:

@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from toolgate.base.ids import utc_now
 from toolgate.console.activity import RANGES, activity_of, range_asked
+from toolgate.console.known_servers import KNOWN_SERVERS
 from toolgate.console.pages.servers import clients_on_this_machine
 from toolgate.console.request import Visit
 from toolgate.console.route import Route
@@ -83,6 +84,8 @@ async def _show(visit: Visit) -> Response:
         running=await _calls(visit),
         notices=await _notices(visit, servers),
         saved=saved,
+        gallery=KNOWN_SERVERS,
+        known=(),
         clients=await anyio.to_thread.run_sync(clients_on_this_machine) if is_first_run else {},
     )
     if visit.manages and servers and (activity is None or saved is None):

@@ -86,6 +86,24 @@ async def test_a_poisoned_tool_is_held_back_and_the_others_work() -> None:
         assert [status.held for status in app.gateway.servers.statuses(ME)] == [1]
 
 
+async def test_a_second_instance_of_a_server_is_in_use_like_the_first() -> None:
+    description = "Read a page as Markdown. Use after search_pages when highlights do not suffice."
+    fetch: Json = {"description": description, "inputSchema": {"type": "object"}}
+    home, work = server(ping=PLAIN), server(fetch_page=fetch, search_pages=PLAIN)
+    async with memory_app({"home": home, "work": work}, ALL) as app:
+        await change(app, home, fetch_page=fetch, search_pages=PLAIN)
+        assert "home__fetch_page" in await listed(app)
+        assert await app.gateway.manage.quarantine.entries(ME) == []
+
+
+async def test_a_second_instance_of_a_poisoned_server_is_held_back_like_the_first() -> None:
+    servers = {"work": server(add=POISONED), "home": server(add=POISONED)}
+    async with memory_app(servers, ALL) as app:
+        assert await listed(app) == []
+        await app.gateway.manage.quarantine.decide(ME, "work", "add", accept=False)
+        assert await listed(app) == []
+
+
 async def test_a_changed_tool_is_held_back_until_it_is_approved() -> None:
     upstream = server(add=PLAIN)
     async with memory_app({"calc": upstream}, ALL) as app:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import logging
+from collections.abc import Collection
 from dataclasses import asdict, replace
 from typing import Any, Final, Literal, cast
 
@@ -39,6 +40,7 @@ class Judge:
         project_id: str,
         server: str,
         neighbours: OtherServersTools,
+        accepted_elsewhere: Collection[str],
         mode: QuarantineMode,
         was_in_use: bool = False,
     ) -> None:
@@ -49,6 +51,9 @@ class Judge:
             project_id: Project of the gateway.
             server: Server of the definitions.
             neighbours: The tools of all servers.
+            accepted_elsewhere: Digests of the definitions in use of other servers. The same text
+                of another server, such as the same program for a second account, is no more
+                suspicious than that one.
             mode: What is quarantined.
             was_in_use: Whether clients could see all of them before Toolgate recorded any; those
                 that are not suspicious stay in use.
@@ -57,6 +62,7 @@ class Judge:
         self._project_id = project_id
         self._server = server
         self._neighbours = neighbours
+        self._accepted_elsewhere = accepted_elsewhere
         self._mode: QuarantineMode = mode
         self._was_in_use = was_in_use
 
@@ -67,7 +73,8 @@ class Judge:
         digest = _digest(body)
         before = old.accepted if old is not None else b""
         findings = self._findings(entry, definition, before)
-        hold = self._is_to_hold(entry, old, findings)
+        is_known = digest in self._accepted_elsewhere
+        hold = self._is_to_hold(entry, old, findings, is_known=is_known)
         if old is not None and digest == old.accepted_digest:
             hold = False  # it equals the accepted one again
         return Fingerprint(
@@ -101,7 +108,12 @@ class Judge:
         return findings
 
     def _is_to_hold(
-        self, entry: EntryId, old: Fingerprint | None, findings: tuple[ScanFinding, ...]
+        self,
+        entry: EntryId,
+        old: Fingerprint | None,
+        findings: tuple[ScanFinding, ...],
+        *,
+        is_known: bool,
     ) -> bool:
         kind = entry[0]
         if kind == "instructions":
@@ -113,7 +125,7 @@ class Judge:
         return (
             (self._mode == "new" and not was_in_use)
             or (self._mode == "changed" and is_accepted)
-            or is_suspicious(findings)
+            or (is_suspicious(findings) and not is_known)
             # A quarantined definition that changes is not new: a person must still look at it.
             or (old is not None and old.state != "accepted" and not is_accepted and bool(findings))
         )

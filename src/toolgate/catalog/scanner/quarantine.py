@@ -257,6 +257,16 @@ class Quarantine:
             if row.kind == "tool"
         )
 
+    def _accepted_elsewhere(self, server: str) -> frozenset[str]:
+        everything = self._rows_by_server or {}
+        return frozenset(
+            row.digest
+            for other, of in everything.items()
+            if other != server
+            for row in of.values()
+            if row.state == "accepted"
+        )
+
     async def _save(self, rows: Sequence[Fingerprint], *, changed: Collection[str]) -> bool:
         """Store rows. Returns whether that succeeded."""
         try:
@@ -280,6 +290,7 @@ class Quarantine:
             project_id=self._project_id,
             server=server,
             neighbours=self._neighbours(),
+            accepted_elsewhere=self._accepted_elsewhere(server),
             mode=self._mode(),
             was_in_use=was_in_use,
         )

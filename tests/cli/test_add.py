@@ -105,6 +105,32 @@ FILESYSTEM = "npx -y @modelcontextprotocol/server-filesystem /home/me"
             "wiki",
             {"url": "https://h.example/mcp", "headers": {"A": "b"}},
         ),
+        (
+            ["claude", "mcp", "add", "-s", "user", "notes", "-e", "A=1", "--", "npx", "notes-mcp"],
+            "notes",
+            {"command": "npx", "args": ["notes-mcp"], "env": {"A": "1"}},
+        ),
+        (
+            ["claude", "mcp", "add", "--transport", "http", "wiki", "https://h.example/mcp"],
+            "wiki",
+            {"url": "https://h.example/mcp", "type": "http"},
+        ),
+        (
+            ["claude", "mcp", "add-json", "wiki", '{"url": "https://h.example/mcp"}'],
+            "wiki",
+            {"url": "https://h.example/mcp"},
+        ),
+        (
+            ["codex", "mcp", "add", "notes", "--", "npx", "notes-mcp", "--scope", "all"],
+            "notes",
+            {"command": "npx", "args": ["notes-mcp", "--scope", "all"]},
+        ),
+        (
+            ['{"mcpServers": {\n  // time\n  "a": {"command": "uvx", "args": ["x"],},\n}}'],
+            "a",
+            {"command": "uvx", "args": ["x"]},
+        ),
+        (['"a": {"command": "uvx", /* x */ "args": ["x"]},'], "a", None),
         (["wiki", '{"command": "uvx", "args": ["mcp-server-fetch"]}'], "wiki", None),
         (['{"command": "uvx", "args": ["mcp-server-fetch"]}'], "fetch", None),
         (['{"mcpServers": {"My Notes!": {"url": "https://n.example/mcp"}}}'], "my-notes", None),
@@ -134,6 +160,7 @@ def test_what_is_pasted_becomes_a_server(
         (["https://"], "is not a URL with a host"),
         (["no-such-word"], "toolgate add no-such-word -- COMMAND ARGS"),
         (["x", "--evn", "A=1", "--", "npx"], "No such option: --evn"),
+        (["x", "y", "z", "--", "npx"], "Between the name 'x' and -- there is 'y z'."),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -58,6 +58,14 @@ def test_doctor_uses_a_running_gateway(command: Command, serve: Serve, folder: P
     assert small_servers(folder) == before
 
 
+def test_doctor_reports_a_missing_variable_once(command: Command, folder: Path) -> None:
+    table = "[server.x]\ncommand = 'sh'\nenv = { A = '${env:NOT_SET_ANYWHERE}' }\n"
+    (folder / "toolgate.toml").write_text(table, encoding="utf-8")
+    done = command("doctor")
+    assert done.out.count("needs the variable NOT_SET_ANYWHERE") == 1
+    assert done.err.splitlines()[-1] == "Found 1 problem."
+
+
 @pytest.mark.parametrize(
     ("text", "found", "hint"),
     [

@@ -159,7 +159,9 @@ async def test_what_takes_long_to_count_is_counted_beside_the_page(
         assert "Counting the many records" in visible_text(first.text)
         assert first.headers["refresh"] == "2"
         with anyio.fail_after(HANG_S):
-            while "Counting the many records" in visible_text((await client.get("/console/cost")).text):
+            while "Counting the many records" in visible_text(
+                (await client.get("/console/cost")).text
+            ):
                 pass
         later = await client.get("/console/cost")
         assert "in 1 conversation" in visible_text(later.text)

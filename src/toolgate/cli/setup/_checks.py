@@ -159,7 +159,10 @@ async def _configuration(loaded: Settings) -> AsyncIterator[Check]:
             "Or add a server: toolgate add NAME -- COMMAND",
             details=details,
         )
+    problems = {server.problem for server in loaded.servers}  # reported with their servers
     for notice in loaded.notices:
+        if notice in problems:
+            continue
         yield Check(name="configuration", state="warning", found=notice)
     for error in import_module("toolgate.app.factories.plugin_checks").plugin_problems(loaded):
         yield failed_check("configuration", error)

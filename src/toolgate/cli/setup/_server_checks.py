@@ -273,7 +273,8 @@ def _running_server(server: Json) -> Check:
     protocol = f", protocol {server['version']}" if server.get("version") else ""
     latency = server.get("latency_ms")
     timing = f", {latency:.0f} ms a call" if isinstance(latency, (int, float)) else ""
-    text = f"{str(server['state']).capitalize()}{protocol}, {server.get('tools', 0)} tools{timing}."
+    tools = plural(int(server.get("tools", 0)), "tool")
+    text = f"{str(server['state']).capitalize()}{protocol}, {tools}{timing}."
     error = "" if is_ok else str(server.get("last_error") or "")
     return Check(
         name=f"server {name}",
@@ -285,9 +286,8 @@ def _running_server(server: Json) -> Check:
 
 
 def _tried_server(trial: Json) -> Check:
-    text = (
-        f"Answers in {trial['ready_s']:.2f} s, protocol {trial['version']}, {trial['tools']} tools."
-    )
+    tools = plural(int(trial["tools"]), "tool")
+    text = f"Answers in {trial['ready_s']:.2f} s, protocol {trial['version']}, {tools}."
     return Check(name=f"server {trial['name']}", state="ok", found=text, details=trial)
 
 

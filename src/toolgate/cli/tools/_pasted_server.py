@@ -1,6 +1,5 @@
 """Parse what people paste to add a server: a command line, JSON snippet or URL, and a name."""
 
-import json
 import re
 import shlex
 import shutil
@@ -11,9 +10,10 @@ from typing import cast
 from urllib.parse import urlsplit
 
 from toolgate.errors import ArgumentError
+from toolgate.settings.notations import jsonc
 from toolgate.types import Json, json_object
 
-__all__ = ["NAME_END", "Named", "named", "read_servers"]
+__all__ = ["NAME_END", "Named", "named", "read_servers", "without_client"]
 
 NAME_END = "--"
 """Separates the name of a server from its command line."""
@@ -42,6 +42,9 @@ _OPTIONS_WITH_VALUE = frozenset(
 )
 """Options of these programs that are followed by a value."""
 
+_SCOPES = frozenset({"-s", "--scope"})
+"""Options of other clients that choose one of their files."""
+
 _NOISE = re.compile(r"^(?:mcp[-_])?(?:server[-_])?(?=\w)")
 """Meaningless start of a package name: `mcp-server-`."""
 
@@ -58,6 +61,26 @@ class Named:
 
     has_options: bool = False
     """Whether options of Toolgate may follow the first word, since it is not a command line."""
+
+
+def without_client(words: Sequence[str]) -> list[str]:
+    """Remove the start of another client's command: `claude mcp add -s user NAME -- COMMAND`.
+
+    Documentation pages show it often, and what follows has the form that `toolgate add` takes.
+    Its scope, which is about that client's files, is removed, too.
+    """
+    if list(words[1:2]) != ["mcp"] or words[2:3] not in (["add"], ["add-json"]):
+        return list(words)
+    left: list[str] = []
+    rest = iter(words[3:])
+    for word in rest:
+        if word == NAME_END:
+            return [*left, word, *rest]
+        if word in _SCOPES:
+            next(rest, None)
+        elif word.partition("=")[0] not in _SCOPES:
+            left.append(word)
+    return left
 
 
 def named(words: Sequence[str], options: Collection[str] = ()) -> Named:
@@ -124,11 +147,11 @@ def read_servers(words: Sequence[str], name: str = "") -> dict[str, Json]:
 def _from_json(text: str) -> dict[str, Json]:
     """Parse the servers of a snippet in any form that documentation pages show."""
     try:
-        document: object = json.loads(text)
-    except ValueError:
+        document: object = jsonc.parse(text)
+    except ValueError as error:
         try:  # "name": {...}, without the braces around it
-            document = json.loads(f"{{{text.rstrip().rstrip(',')}}}")
-        except ValueError as error:
+            document = jsonc.parse(f"{{{text.rstrip().rstrip(',')}}}")
+        except ValueError:
             raise ArgumentError(
                 f"The snippet is not valid JSON: {error}.",
                 hint="Put it in single quotes, so that the shell keeps the double quotes.",

@@ -11,8 +11,8 @@ from typer.core import TyperCommand
 from toolgate.cli.client._gateway_client import GatewayResponseError
 from toolgate.cli.client._open_gateway import open_gateway
 from toolgate.cli.terminal._exit import FAILED, SUCCESS
-from toolgate.cli.terminal._output import note, print_json, print_text, spinner
-from toolgate.cli.tools._pasted_server import NAME_END, named, read_servers
+from toolgate.cli.terminal._output import note, plural, print_json, print_text, spinner
+from toolgate.cli.tools._pasted_server import NAME_END, named, read_servers, without_client
 from toolgate.errors import ArgumentError
 from toolgate.types import Json, json_object
 
@@ -29,6 +29,9 @@ class AddCommand(TyperCommand):
         parsed, _, _ = self.make_parser(ctx).parse_args(args=list(args))
         words = [str(word) for word in parsed.get("words") or ()]
         lead = args[: len(args) - len(words)]
+        if lead[-1:] != [NAME_END]:
+            words = without_client(words)
+            args = [*lead, *words]
         flags = [flag for parameter in self.params for flag in parameter.opts]
         if words and lead[-1:] != [NAME_END] and named(words, flags).has_options:
             ctx.allow_interspersed_args = True
@@ -130,6 +133,12 @@ def _read(words: Sequence[str], url: str) -> dict[str, Json]:
             raise ArgumentError("Give exactly one of a command and --url.", hint="Leave one out.")
         return {words[0]: {"url": url}} if words else read_servers([url])
     given = named(words)
+    if given.name and NAME_END in words[1:] and (stray := words[1 : list(words).index(NAME_END)]):
+        raise ArgumentError(
+            f"Between the name {given.name!r} and -- there is {' '.join(stray)!r}.",
+            allowed="Allowed there: options.",
+            hint=f"For example: toolgate add {given.name} -- COMMAND ARGS",
+        )
     text = [sys.stdin.read()] if list(given.words) == ["-"] else given.words
     return read_servers(text, given.name)
 
@@ -210,7 +219,11 @@ def _report(result: Json, *, save: bool) -> None:
     server = result["server"]
     print_text(f"Added {name} to {'toolgate.toml' if save else 'the store'}.")
     if server.get("state") == "ready":
-        print_text(f"It is ready, with {server['tools']} tools.")
+        print_text(f"It is ready, with {plural(int(server['tools']), 'tool')}.")
+        if held := int(server.get("held") or 0):
+            note(
+                f"In quarantine: {plural(held, 'definition')}. See: toolgate servers approve {name}"
+            )
     elif server.get("state") == "disabled":
         return
     elif server.get("login_hint"):

@@ -12,7 +12,8 @@ import pytest
 
 from tests.limits import HANG_S
 from toolgate.app.app import App, open_app
-from toolgate.errors import StoreError
+from toolgate.errors import RpcError, StoreError
+from toolgate.security.guards import ServerSecrets
 from toolgate.settings import PermissionTable, ProjectTable, Settings, StoreSettings
 from toolgate.store import make_store
 from toolgate.types import Caller, Identity, ServerSpec
@@ -26,6 +27,35 @@ import sys
 print("connecting with {PASSWORD} and {GITHUB_TOKEN} from /srv/private", file=sys.stderr)
 sys.exit(3)
 """
+TALKER = """
+import json, os, sys
+said = f"401 from https://api.example/?key={os.environ['API_KEY']} and {sys.argv[2]}"
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message:
+        continue
+    match message["method"]:
+        case "initialize":
+            about = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}}
+            answer = {"result": {**about, "serverInfo": {"name": "talker", "version": "1"}}}
+        case "tools/list":
+            names = ("error", "failure", "nonsense")
+            tools = [{"name": name, "inputSchema": {"type": "object"}} for name in names]
+            answer = {"result": {"tools": tools}}
+        case "tools/call":
+            name = message["params"]["name"]
+            text = {"type": "text", "text": said}
+            answer = {
+                "error": {"error": {"code": -32603, "message": said, "data": {said: [said]}}},
+                "failure": {"result": {"content": [text], "isError": True}},
+                "nonsense": {"result": {"content": said}},
+            }[name]
+        case _:
+            answer = {"error": {"code": -32601, "message": "Method not found"}}
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **answer}), flush=True)
+"""
+"""A server that shows its configuration in whatever it answers."""
+
 ADMIN = Caller.local()
 USER = Caller(
     caller_id="token:1",
@@ -106,3 +136,48 @@ async def test_errors_of_the_store_show_its_address_to_administrators_only(
 
     assert "private" not in str(caught.value)
     assert "private" in caught.value.full_text
+
+
+@pytest.mark.parametrize("tool", ["error", "failure", "nonsense"])
+async def test_an_error_of_a_server_shows_no_secret_of_its_configuration(
+    tmp_path: Path, tool: str
+) -> None:
+    """A server that fails tends to show the address it called, with the key in it."""
+    database = f"postgresql://toolgate:{PASSWORD}@db.example/app"
+    options = {
+        "command": sys.executable,
+        "args": ["-c", TALKER, "--database", database],
+        "env": {"API_KEY": "plain-words-only"},
+    }
+    settings = Settings(
+        servers=(ServerSpec(name="talker", kind="stdio", options=options),),
+        store=StoreSettings(url=f"sqlite:///{tmp_path / 'toolgate.db'}"),
+    )
+    with anyio.fail_after(HANG_S):
+        async with open_app(settings, wait_s=HANG_S) as app:
+            call = {"name": f"talker__{tool}", "arguments": {}}
+            try:
+                shown = str(await app.gateway.call(ADMIN, call, None))
+            except RpcError as error:
+                shown = f"{error} {error.data}"
+
+    assert "[secret masked]" in shown
+    assert PASSWORD not in shown
+    assert "plain-words-only" not in shown
+
+
+def test_secrets_are_known_wherever_a_server_is_given_them() -> None:
+    options = {
+        "env": {
+            "API_KEY": "secret-1",
+            "DATABASE_URL": "mysql://root:secret%2D2@db/x",
+            "HOME": "/h",
+        },
+        "headers": {"Authorization": "Bearer secret-3", "Accept": "application/json"},
+        "args": ["serve", "--token", "secret-4", "--api-key=secret-5", "-e", "PASSWORD=secret-6"],
+        "url": "https://user:secret-7@mcp.example/mcp?access_token=secret-8&page=harmless",
+    }
+    said = "secret-1 secret%2D2 secret-2 secret-3 secret-4 secret-5 secret-6 secret-7 secret-8 "
+    said += "/home serve application/json harmless mcp.example root"
+    left = ServerSecrets(options).mask_error(RpcError(1, said)).message
+    assert left == "[secret masked] " * 9 + "/home serve application/json harmless mcp.example root"

@@ -9,7 +9,7 @@ from typing import cast
 
 from toolgate.base import json_text
 from toolgate.errors import StoreError
-from toolgate.security.guards import secret_mask
+from toolgate.security.guards import ServerSecrets
 from toolgate.store import Store, StoredSnapshot
 from toolgate.types import Json, ServerSpec, json_array, json_object
 from toolgate.upstream import Listing
@@ -87,8 +87,8 @@ def configuration_digest(spec: ServerSpec) -> str:
 
     A new token does not change the digest; another command, address or variable does.
     """
-    mask = secret_mask(spec.options)
-    text = mask(repr((spec.kind, _sorted(spec.options), spec.era, spec.subject)))
+    started_by = repr((spec.kind, _sorted(spec.options), spec.era, spec.subject))
+    text = ServerSecrets(spec.options).mask(started_by)
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 

@@ -20,7 +20,7 @@ from toolgate.errors import (
     TimedOutError,
     UpstreamError,
 )
-from toolgate.security.guards import secret_mask
+from toolgate.security.guards import ServerSecrets
 from toolgate.types import Caller, Json, Peer, ServerSpec, ServerState, ServerStatus
 from toolgate.upstream.base import Wire
 from toolgate.upstream.calls import errors
@@ -109,7 +109,7 @@ class UpstreamServer:
         self._mirrored: dict[str, HeaderParams] = {}
         self._health = CallHealth()
         self._started_at: str | None = None
-        self._mask = secret_mask(spec.options)
+        self._secrets = ServerSecrets(spec.options)
         self._stderr: tuple[str, ...] = ()
         """The last output of the previous child, and how that child ended."""
         self._subscriptions: set[str] = set()
@@ -181,9 +181,9 @@ class UpstreamServer:
             prompts=prompts,
             resources=resources,
             listed_at=listed_at,
-            last_error=self._mask(self.last_error or "") or None,
+            last_error=self._secrets.mask(self.last_error or "") or None,
             login_hint=str(self._login) if self._login and self.state == "down" else "",
-            stderr_tail=tuple(map(self._mask, stderr)),
+            stderr_tail=tuple(map(self._secrets.mask, stderr)),
             started_at=self._started_at,
             restarts=self.restarts,
             latency_ms=self._health.latency_ms,
@@ -264,7 +264,7 @@ class UpstreamServer:
             ended = await wait_for_end(
                 session.wire.closed(), self._broken, self.demand, on_idle=self._fall_asleep
             )
-            reason = self._mask(ended or self.last_error or "It stopped answering.")
+            reason = self._secrets.mask(ended or self.last_error or "It stopped answering.")
         finally:
             self._up.clear()
             if not self.demand.is_asleep:
@@ -465,11 +465,11 @@ class UpstreamServer:
         except ConnectionLostError as lost:
             self._failed(lost.failed)
             raise
-        except (RpcError, InvalidAnswerError):
+        except (RpcError, InvalidAnswerError) as error:
             self._answered(began)
-            raise
+            raise self._secrets.mask_error(error) from error.__cause__
         self._answered(began)
-        return result
+        return self._secrets.mask_result(result)
 
     async def _session_for(self, peer: Peer | None, target: str) -> EraSession:
         """The connection to use; waits a bounded time for one being opened."""

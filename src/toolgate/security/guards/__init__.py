@@ -4,7 +4,8 @@ from toolgate.security.guards.approvals import APPROVAL_QUESTION, Approvals, Cle
 from toolgate.security.guards.call_guard import ArgumentKind, CallGuard, CallGuards, GuardedTool
 from toolgate.security.guards.guard_chain import CallGuardChain, GuardedCall
 from toolgate.security.guards.path_readings import PathReadings, TooManyReadingsError
-from toolgate.security.guards.secret_detection import SecretScanner, secret_mask, secret_scanner
+from toolgate.security.guards.secret_detection import SecretScanner, secret_scanner
+from toolgate.security.guards.server_secrets import ServerSecrets
 
 __all__ = [
     "APPROVAL_QUESTION",
@@ -18,8 +19,8 @@ __all__ = [
     "GuardedTool",
     "PathReadings",
     "SecretScanner",
+    "ServerSecrets",
     "TooManyReadingsError",
     "hash_of",
-    "secret_mask",
     "secret_scanner",
 ]

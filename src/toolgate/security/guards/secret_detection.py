@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
-from urllib.parse import urlsplit
 
 from toolgate.types import Json
 
@@ -24,7 +23,6 @@ __all__ = [
     "SecretMatch",
     "SecretScanner",
     "secret_detectors",
-    "secret_mask",
     "secret_scanner",
 ]
 
@@ -47,12 +45,6 @@ _NAMED = re.compile(
     r"|access_?token|refresh_?token|auth_?token|private_?key|secret_?access_?key)$"
 )
 """Names of keys whose text is a secret whatever it looks like."""
-
-_SECRET_SETTING = re.compile(r"(?i)token|key|secret|passw|pwd|credential|auth|cookie|dsn")
-"""Names of variables and headers whose values are masked in the output of a server."""
-
-# Shorter values would mask ordinary words. Chosen.
-_MIN_KNOWN_CHARS = 6
 
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 
@@ -194,32 +186,6 @@ def secret_detectors() -> tuple[tuple[SecretDetector, Mapping[str, list[str]]], 
 def secret_scanner() -> SecretScanner:
     """Return the scanner with all detectors, loaded when first needed."""
     return SecretScanner(tuple(detector for detector, _ in secret_detectors()))
-
-
-def secret_mask(options: Mapping[str, object]) -> Callable[[str], str]:
-    """Return a function that masks the secrets of a server's options and all that look like one."""
-    known = _secret_values(options)
-
-    def mask(text: str) -> str:
-        for value in known:
-            text = text.replace(value, "[secret masked]")
-        return secret_scanner().mask(text, Counter())
-
-    return mask
-
-
-def _secret_values(options: Mapping[str, object]) -> tuple[str, ...]:
-    """Return the secrets in variables, headers and `url`, longest first."""
-    values: set[str] = set()
-    for table in ("env", "headers"):
-        pairs = options.get(table)
-        if isinstance(pairs, Mapping):
-            for name, value in cast("Mapping[str, object]", pairs).items():
-                if isinstance(value, str) and _SECRET_SETTING.search(name):
-                    values |= {value, value.rpartition(" ")[2]}  # also without `Bearer`
-    if isinstance(url := options.get("url"), str) and (password := urlsplit(url).password):
-        values.add(password)
-    return tuple(sorted((v for v in values if len(v) >= _MIN_KNOWN_CHARS), key=len, reverse=True))
 
 
 def _is_named(name: str) -> bool:

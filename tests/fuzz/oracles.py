@@ -19,7 +19,7 @@ _LEAKS: Final = re.compile(
 )
 """Tracebacks, files of the program, objects and libraries of Python."""
 
-_STALL_STACK: Final = re.compile(rb'"stack":"(?:[^"\\\\]|\\\\.)*"')
+_STALL_STACK: Final = re.compile(rb'"stack":"(?:[^"\\]|\\.)*"')
 """What held up the event loop, in the diagnostics for administrators: modules, on purpose."""
 
 _LEAKS_IN_STACKS: Final = re.compile(rb"/[\w-]{1,60}\.py\b| object at 0x")

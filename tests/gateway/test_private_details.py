@@ -179,5 +179,5 @@ def test_secrets_are_known_wherever_a_server_is_given_them() -> None:
     }
     said = "secret-1 secret%2D2 secret-2 secret-3 secret-4 secret-5 secret-6 secret-7 secret-8 "
     said += "/home serve application/json harmless mcp.example root"
-    left = ServerSecrets(options).mask_error(RpcError(1, said)).message
+    left = ServerSecrets(options).mask_error(RpcError(1, said)).failed
     assert left == "[secret masked] " * 9 + "/home serve application/json harmless mcp.example root"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from benchmarks._data import DATA, REAL_TOOLS, read_rows
 from benchmarks.scanner import LEAST_RECALL, MOST_FALSE_ALARMS, is_held
 from toolgate.catalog.scanner import OtherServersTools, Scanner, is_suspicious, load_rules
-from toolgate.catalog.scanner.normalize import decoded_parts
+from toolgate.catalog.scanner.encodings import decoded_parts
 from toolgate.catalog.scanner.signals import load_signals
 from toolgate.types import Json
 

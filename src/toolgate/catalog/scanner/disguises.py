@@ -27,14 +27,34 @@ _APART_BY_ANYTHING: Final = re.compile(
 """The same with digits, and any characters in between, such as emoji; matches honest lists, too."""
 _ANY_BETWEEN: Final = re.compile(r"[\W_]+")
 
+_APART_BY_LINES: Final = re.compile(r"(?<!\S)(?:\S[ \t]*\n[ \t\n]{0,9}){8,}+(?:\S(?!\S))?")
+"""Nine or more lines of a single letter."""
+_WORD_PER_LINE: Final = re.compile(r"(?:^|(?<=\n))(?:\S{1,30}[ \t]*\n){5,}\S{1,30}")
+"""Six or more lines of a single word."""
+
 _MARKED: Final = re.compile(r"[^\W_][*`~'’^]+[^\W_]")
 _MARKS: Final = re.compile(r"[*`~'’^]+")
 _RUN_TOGETHER: Final = re.compile(r"(?<![A-Za-z])[A-Za-z][a-z]+(?:_?[A-Z][a-z]+|_[a-z]+){3,}")
 """Four or more words without spaces: `Ignore_all_previous`, `IgnoreAllPrevious`."""
 _SEAM: Final = re.compile(r"_|(?<=[a-z])(?=[A-Z])")
+_JOINED_WORDS: Final = re.compile(r"(?<!\S)[\w'’~/]+(?:[+.~|,;:=_-]+[\w'’~/]+){5,}")
+"""Six or more words with a mark in place of each blank: `Ignore+all+previous`."""
+_JOINTS: Final = re.compile(r"(?<=\w)[+~|,;:=_-]+|(?<=\w)\.(?=\w)")
 
+_IN_WORD_MARKUP: Final = re.compile(
+    r"(?:</?[A-Za-z]{1,10}\s{0,3}/?>|<!--[^<>]{0,20}-->){1,4}(?=[^\W_]|\s<)"
+)
+"""Tags and comments that a browser does not show, where a word goes on."""
+
+_TURNED: Final = str.maketrans("ɐqɔpǝɟƃɥᴉɾʞlɯuodbɹʇnʌʍʎ", "abcdefghijklmnopqrtuvwy")
+"""Letters that look like others upside down."""
+_TURNED_HINT: Final = re.compile("[ɐɔǝɟƃɥᴉɾʞɯɹʇʌʍʎ]")
+_FEWEST_TURNED: Final = 4
+"""Different turned letters of a text that is upside down; phonetics have fewer (chosen)."""
+
+_MAX_ESCAPES: Final = 3
+"""Percent-encodings inside each other that are resolved (chosen)."""
 _ESCAPE: Final = re.compile(r"%[0-9A-Fa-f]{2}")
-_ESCAPED: Final = re.compile(r"\S*%[0-9A-Fa-f]{2}\S*")
 
 _LEET_WORD: Final = re.compile(r"(?<![\w@$])[\w@$!|]{2,20}(?![\w@$])")
 _LEET_HINT: Final = re.compile(r"[A-Za-z][013457@$!|]+[A-Za-z]")
@@ -42,7 +62,8 @@ _LEET: Final = str.maketrans({"0": "o", "3": "e", "4": "a", "5": "s", "7": "t", 
 _ONE_AS_I: Final = str.maketrans({"1": "i", "!": "i", "|": "i"})
 _ONE_AS_L: Final = str.maketrans({"1": "l", "!": "l", "|": "l"})
 _FEWEST_LEET: Final = 2
-"""Number of words with digits from which they may be leetspeak; a single `sha1` is not."""
+"""Number of words with digits, escapes or markup inside from which they may be a disguise; a single
+`sha1` is not."""
 
 
 def has_letters_set_apart(text: str) -> bool:
@@ -62,10 +83,27 @@ def undisguised_texts(text: str) -> Iterator[tuple[str, str]]:
     """
     part = text[:MAX_CHARS]
     if "%" in part and len(_ESCAPE.findall(part)) >= _FEWEST_LEET:
-        yield "in percent-encoding", _ESCAPED.sub(lambda match: unquote(match[0]), part)
+        plain = part
+        for _ in range(_MAX_ESCAPES):
+            plain = unquote(plain)
+        yield "in percent-encoding", plain
+    if len(_IN_WORD_MARKUP.findall(part)) >= _FEWEST_LEET:
+        part = _IN_WORD_MARKUP.sub("", part)
+        yield "with markup inside words", part
     if _APART_BY_ANYTHING.search(part):
         part = _APART_BY_ANYTHING.sub(_joined, part)
         yield "in spaced letters", part
+    if _APART_BY_LINES.search(part):
+        yield "in lines of a letter", _APART_BY_LINES.sub(_joined, part)
+    if _WORD_PER_LINE.search(part):
+        lines = _WORD_PER_LINE.sub(lambda match: match[0].replace("\n", " "), part)
+        yield "in lines of a word", lines
+    if len(set(_TURNED_HINT.findall(part))) >= _FEWEST_TURNED:
+        yield "upside down", part.translate(_TURNED)
+        yield "upside down", part.translate(_TURNED)[::-1]
+    if _JOINED_WORDS.search(part):
+        spaced = _JOINED_WORDS.sub(lambda match: _JOINTS.sub(" ", match[0]), part)
+        yield "with marks in place of blanks", spaced
     if len(_MARKED.findall(part)) >= _FEWEST_LEET:
         yield "with marks inside words", _MARKS.sub("", part)
     if _RUN_TOGETHER.search(part):
@@ -80,7 +118,7 @@ def undisguised_texts(text: str) -> Iterator[tuple[str, str]]:
 
 def _joined(match: re.Match[str]) -> str:
     """Remove the separators of spaced letters; the longest ones become spaces."""
-    shortest = min(len(between) for between in _ANY_BETWEEN.findall(match[0]))
+    shortest = min(len(between) for between in _ANY_BETWEEN.findall(match[0]) or [""])
     return _ANY_BETWEEN.sub(lambda between: " " if len(between[0]) > shortest else "", match[0])
 
 

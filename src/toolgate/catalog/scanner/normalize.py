@@ -1,24 +1,26 @@
 """Converts a text to what a model reads, whatever hides it.
 
 A model reads letters of other alphabets that look like Latin ones, letters with something
-invisible in between, entities and Base64. Rules are written for plain text, so text is
-normalized first, and what had to be removed is reported: hiding text is a finding in itself.
+invisible in between, and entities. Rules are written for plain text, so text is normalized first,
+and what had to be removed is reported: hiding text is a finding in itself.
 """
 
-import base64
-import binascii
 import html
 import re
 import unicodedata
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
-from urllib.parse import unquote
 
-__all__ = ["MAX_CHARS", "decoded_parts", "hidden_kinds", "normalize", "skeleton"]
+__all__ = ["MAX_CHARS", "hidden_kinds", "normalize", "skeleton"]
 
 MAX_CHARS: Final = 200_000
 """Characters of a text that are read; definitions of real tools have less than a tenth of it."""
+
+_MAX_ESCAPES: Final = 3
+"""Entities inside entities that are resolved: `&amp;#73;` (chosen)."""
+
+_NO_CHARACTER: Final = re.compile(r"&#[0-9]{8,}")
+"""Entities beyond Unicode; Python cannot even read the longest ones."""
 
 _LOOK_ALIKE: Final = str.maketrans(
     {
@@ -33,6 +35,14 @@ _LOOK_ALIKE: Final = str.maketrans(
 https://www.unicode.org/reports/tr39/#Confusable_Detection."""
 
 _SMALL_CAPITALS: Final = str.maketrans("ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢ", "abcdefghijklmnoprstuvwyz")
+_ENCLOSED: Final = {
+    begin + at: letter
+    for begin in (0x1F150, 0x1F170)
+    for at, letter in enumerate("abcdefghijklmnopqrstuvwxyz")
+} | {0x2800: " "}
+"""White letters on black, for which NFKC has no letter; the blank of Braille."""
+_REGIONAL: Final = re.compile("[\U0001f1e6-\U0001f1ff]{3,}")
+"""Letters of flags; a flag has two of them."""
 _OVERLAYS: Final = re.compile("[\u0300-\u036f\u20d0-\u20f0]")
 """Combining marks for which NFKC has no letter, as in struck-through text."""
 
@@ -54,45 +64,21 @@ _CONTROL: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _PRIVATE: Final = re.compile("[\ue000-\uf8ff\U000f0000-\U0010fffd]")
 _JOINED_LATIN: Final = re.compile("[A-Za-z][\u200c\u200d\u00ad][A-Za-z]")
 _FLAG: Final = re.compile("\U0001f3f4[\U000e0061-\U000e007a\U000e0030-\U000e0039]{2,6}\U000e007f")
-_GAP: Final = re.compile(r"(?:[ \t\u00a0\u2000-\u200a\u3000]{120,}|(?:\s*\n){25,})")
+_GAP: Final = re.compile(r"(?:[ \t\u00a0\u2000-\u200a\u3000]{120,}|(?:[^\S\n]*\n){25,})")
 _MIXED_WORD: Final = re.compile(r"[^\W\d_]{2,}")
-
-_BASE64: Final = re.compile(r"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/_-]{24,}={0,2}")
-_HEX: Final = re.compile(r"(?<![0-9A-Fa-f])(?:[0-9A-Fa-f]{2}[ :]?){16,}")
-_ESCAPES: Final = re.compile(
-    r"(?:\\u00[0-9a-fA-F]{2}|\\x[0-9a-fA-F]{2}|&#x?[0-9a-fA-F]+;|%[0-9A-Fa-f]{2}){8,}"
-)
-# Share of letters and spaces from which decoded bytes count as text (chosen).
-_READABLE: Final = 0.85
-_ROT13: Final = str.maketrans(
-    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ",
-    "nopqrstuvwxyzabcdefghijklmNOPQRSTUVWXYZABCDEFGHIJKLM",
-)
-
-_TURNED: Final = tuple(
-    word.translate(_ROT13) for word in ("ignore", "disregard", "instructions", "password", "secret")
-)
-_TURNED_OFTEN: Final = re.compile(
-    r"\b(?:"
-    + "|".join(
-        word.translate(_ROT13)
-        for word in ("the", "and", "this", "that", "with", "from", "user", "before", "tool", "last")
-    )
-    + r")\b"
-)
-"""Words of any English sentence in ROT13; only encoded text has three of them."""
-
-_BACKWARDS: Final = tuple(
-    word[::-1] for word in ("instructions", "previous", "disregard", "passwords", "conversation")
-)
 
 
 @lru_cache(maxsize=256)
 def normalize(text: str) -> str:
     """Return a text as a model reads it: Latin letters, nothing invisible, single spaces."""
-    seen = _tags_read(html.unescape(text[:MAX_CHARS]))
+    seen = _NO_CHARACTER.sub("", text[:MAX_CHARS])
+    for _ in range(_MAX_ESCAPES):
+        if "&" in seen:
+            seen = html.unescape(seen)
+    seen = _tags_read(seen)
     seen = _INVISIBLE.sub("", unicodedata.normalize("NFKC", seen))
     seen = _OVERLAYS.sub("", seen).translate(_SMALL_CAPITALS)
+    seen = _REGIONAL.sub(_regional_letters, seen.translate(_ENCLOSED))
     seen = _CONTROL.sub(lambda match: " " if match[0] in "\x0b\x0c\x85" else "", seen)
     seen = _MIXED_WORD.sub(_latin_word, seen)
     return re.sub(r"[^\S\n]+", " ", seen)
@@ -122,32 +108,6 @@ def hidden_kinds(text: str) -> list[str]:
     return kinds
 
 
-def decoded_parts(text: str) -> Iterator[tuple[str, str]]:
-    """Yield readable text that is encoded in a text, as `(encoding, text)`."""
-    part = text[:MAX_CHARS]
-    for match in _BASE64.finditer(part):
-        raw = match[0].rstrip("=").replace("-", "+").replace("_", "/")
-        try:
-            content = base64.b64decode(raw + "=" * (-len(raw) % 4))
-        except (binascii.Error, ValueError):
-            continue
-        if decoded := _readable(content):
-            yield "Base64", decoded
-    for match in _HEX.finditer(part):
-        if decoded := _readable(bytes.fromhex(re.sub(r"[ :]", "", match[0]))):
-            yield "hexadecimal", decoded
-    for match in _ESCAPES.finditer(part):
-        decoded = html.unescape(unquote(match[0]))
-        decoded = re.sub(r"\\(?:u00|x)([0-9a-fA-F]{2})", lambda m: chr(int(m[1], 16)), decoded)
-        if _readable(decoded.encode(errors="replace")):
-            yield "escape sequences", decoded
-    lowered = part.lower()
-    if any(word in lowered for word in _TURNED) or len(set(_TURNED_OFTEN.findall(lowered))) >= 3:
-        yield "ROT13", part.translate(_ROT13)
-    if any(word in lowered for word in _BACKWARDS):
-        yield "reversed text", part[::-1]
-
-
 def skeleton(name: str) -> str:
     """Return a name without invisible differences, so that names that look alike are equal."""
     seen = _INVISIBLE.sub("", unicodedata.normalize("NFKC", name)).translate(_LOOK_ALIKE)
@@ -157,6 +117,10 @@ def skeleton(name: str) -> str:
         if char.isalnum() or char in "|$"
     )
     return folded.translate(_SAME_SHAPE).replace("rn", "m").replace("vv", "w")
+
+
+def _regional_letters(match: re.Match[str]) -> str:
+    return "".join(chr(ord(char) - 0x1F1E6 + ord("a")) for char in match[0])
 
 
 def _latin_word(match: re.Match[str]) -> str:
@@ -185,14 +149,3 @@ _FAKES: Final = frozenset(chr(code) for code in _LOOK_ALIKE) - {"ı"}
 def _tags_read(text: str) -> str:
     """Replace tag characters by the letters that models read."""
     return _TAGS.sub(lambda match: chr(ord(match[0]) - 0xE0000), text)
-
-
-def _readable(content: bytes) -> str:
-    """Return bytes as text, if they are words and not a key, a picture or a hash."""
-    try:
-        text = content.decode("utf-8")
-    except UnicodeDecodeError:
-        return ""
-    words = re.findall(r"[A-Za-z]{2,}", text)
-    letters = sum(char.isalpha() or char.isspace() for char in text)
-    return text if len(words) >= 3 and letters >= _READABLE * len(text) else ""

@@ -13,9 +13,9 @@ from typing import Final, Literal, cast
 
 from toolgate.catalog.scanner.classifier import Classifier, ScoredSentence, load_classifier
 from toolgate.catalog.scanner.disguises import has_letters_set_apart, undisguised_texts
+from toolgate.catalog.scanner.encodings import decoded_parts
 from toolgate.catalog.scanner.normalize import (
     MAX_CHARS,
-    decoded_parts,
     hidden_kinds,
     normalize,
     skeleton,
@@ -48,6 +48,8 @@ _EXCERPT: Final = 160
 _MOST_DEPTH: Final = 40
 _NAME: Final = " (name)"
 """Suffix of the path of a name, as opposed to its value."""
+_NAMES: Final = " (names)"
+"""Suffix of the path of several names, read as a sentence."""
 _SHORT: Final = 8
 """Texts up to this many characters are harmless: `string`, `object`."""
 
@@ -264,17 +266,49 @@ def _texts(definition: Json) -> tuple[list[tuple[str, str]], bool]:
         elif depth >= _MOST_DEPTH:
             is_all = False
         elif isinstance(value, Mapping):
-            for key, inner in reversed(list(cast("Mapping[str, object]", value).items())):
+            table = cast("Mapping[str, object]", value)
+            for key, inner in reversed(list(table.items())):
                 path = f"{where}.{key}" if where else key
-                if where.endswith("properties") or not re.fullmatch(r"[$\w./ -]{1,40}", key):
+                if where.endswith("properties") or not _PLAIN_KEY.fullmatch(key):
                     left -= len(key)
                     stack.append((path + _NAME, key, depth + 1))
-                if key not in ("$schema", "$id", "$ref"):
-                    stack.append((path, inner, depth + 1))
+                stack.append((path, inner, depth + 1))
+            if where.endswith("properties"):
+                texts += _scattered(where, table)
         elif isinstance(value, list):
-            for at, inner in reversed(list(enumerate(cast("list[object]", value)))):
+            items = cast("list[object]", value)
+            for at, inner in reversed(list(enumerate(items))):
                 stack.append((f"{where}[{at}]", inner, depth + 1))
+            texts += _in_pieces(where, [item for item in items if isinstance(item, str)])
     return texts, is_all and not stack and left >= 0
+
+
+_PLAIN_KEY: Final = re.compile(r"\$?[A-Za-z0-9]{1,24}")
+"""Keys of JSON Schema and of the protocol; they say nothing to a model."""
+
+_FEWEST_PIECES: Final = 4
+"""Names, values or descriptions over which a sentence is scattered, at least (chosen)."""
+
+_PIECE_WORDS: Final = 3
+"""Words of a description that is part of such a sentence, at most (chosen)."""
+
+
+def _scattered(where: str, properties: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Yield the names of parameters as a sentence, and their descriptions if they are short."""
+    yield from _in_pieces(where + _NAMES, [_spelled(name) for name in properties])
+    descriptions = [
+        str(cast("Mapping[str, object]", inner).get("description") or "")
+        for inner in properties.values()
+        if isinstance(inner, Mapping)
+    ]
+    if all(len(text.split()) <= _PIECE_WORDS for text in descriptions):
+        yield from _in_pieces(where, descriptions)
+
+
+def _in_pieces(where: str, pieces: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield pieces as one text; alone, each may be too short to be suspicious."""
+    if len(pieces) >= _FEWEST_PIECES:
+        yield where, " ".join(pieces)[:MAX_CHARS]
 
 
 _CLAIMS: Final = re.compile(
@@ -434,6 +468,8 @@ def _sentence_texts(texts: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str
     for where, text in texts:
         path = where.removesuffix(".description")
         begin, _, name = path.rpartition(".properties.")
+        if where.endswith(_NAMES):
+            continue  # the names of many options are no sentence, and full of signals
         if where.endswith(_NAME):
             yield where, _spelled(text)
         elif path != where and begin and "." not in name:

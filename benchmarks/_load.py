@@ -3,13 +3,19 @@
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-__all__ = ["load", "own_cpu_s", "own_rss_mb"]
+__all__ = ["load", "own_cpu_s", "own_rss_mb", "settled_rss_mb"]
+
+_SETTLED_S = 5.0
+"""Seconds without growth after which memory counts as settled (chosen)."""
+_SETTLED_WITHIN_S = 60.0
+"""Seconds after which memory that still grows is an error (chosen)."""
 
 GENERATOR = Path(__file__).parent / "vendored" / "gateway_bench.py"
 
@@ -57,3 +63,23 @@ def own_cpu_s(pid: int) -> float:
 def own_rss_mb(pid: int) -> float:
     """Resident memory of a process, without its children."""
     return psutil.Process(pid).memory_info().rss / 2**20
+
+
+def settled_rss_mb(pid: int) -> float:
+    """Resident memory of a process, without its children, once it has not grown for a while.
+
+    A gateway imports the MCP SDK in the background after it has announced itself, so the memory of
+    two gateways can only be compared after that.
+
+    Raises:
+        AssertionError: It goes on growing.
+    """
+    largest, since = own_rss_mb(pid), time.monotonic()
+    deadline = since + _SETTLED_WITHIN_S
+    while time.monotonic() < deadline:
+        time.sleep(0.2)
+        if (now := own_rss_mb(pid)) > largest + 0.1:
+            largest, since = now, time.monotonic()
+        elif time.monotonic() - since >= _SETTLED_S:
+            return now
+    raise AssertionError(f"the memory of process {pid} still grows")

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
 
-from benchmarks._load import own_rss_mb
+from benchmarks._load import settled_rss_mb
 from benchmarks._mcp import message
 from benchmarks._report import Report, Target, main
 from benchmarks._servers import menu_servers
@@ -36,13 +36,14 @@ def measure(quick: bool) -> Report:
         folder = Path(name)
         with gateway(folder / "empty", {}, {"mode": "all"}) as running:
             _listed(running)
-            empty_mb = own_rss_mb(running.run.pid)
+            running.servers()  # the other gateway is asked for them, too
+            empty_mb = settled_rss_mb(running.run.pid)
         with gateway(folder / "gateway", servers, {"mode": "all"}) as running:
             _wait_asleep(running)
         with gateway(folder / "gateway", waiting, {"mode": "all"}) as running:
             _wait_asleep(running)
             listed = _listed(running)
-            added_mb = own_rss_mb(running.run.pid) - empty_mb
+            added_mb = settled_rss_mb(running.run.pid) - empty_mb
             rows = [
                 _first_call(running, server, menus[server], listed)
                 for server in list(menus)[: 3 if quick else 20]

@@ -166,6 +166,72 @@ async def test_mistakes_are_named_before_anything_runs(code: str, hint: str) -> 
         assert place.refunded == []
 
 
+@pytest.mark.parametrize(
+    ("code", "value"),
+    [
+        ("(await shop.get_order(number=1, unit=str('eur')))['total']", 1.5),
+        ("call = {'number': 2, 'unit': 'eur'}\n(await shop.get_order(**call))['total']", 3.0),
+        ("o: dict = await shop.get_order(number=2)\no['total']", 3.0),
+        ("def total(o: dict): return o['total']\ntotal(await shop.get_order(number=2))", 3.0),
+        ("def first(o: list[dict]): return o[0]['total']\nfirst([await shop.get_order(2)])", 3.0),
+        ("o = await shop.get_order(number=2)\no['late'] = True\no['late']", True),
+        ("import shop\n(await shop.get_order(number=2))['total']", 3.0),
+        ("from shop import get_order\n(await get_order(number=2))['total']", 3.0),
+        ("o = await shop.get_order(number=2)\njson.loads(json.dumps(o))['total']", 3.0),
+        ("o = await shop.get_order(2)\nlist(map(math.floor, filter(None, [o['total']])))", [3]),
+        ("o = await shop.get_order(2)\ngetattr(shop, 'get_order') and hasattr(o, 'x')", False),
+        (
+            "class Line:\n    def __init__(self, o): self.total = o['total']\n"
+            "[Line(await shop.get_order(number=2))]",
+            [{"total": 3.0}],
+        ),
+    ],
+)
+async def test_programs_whose_types_cannot_be_known_run(code: str, value: object) -> None:
+    """As models write them; the arguments of every call are checked when it is made."""
+    async with shop() as place:
+        assert await place.value(code) == value
+
+
+@pytest.mark.parametrize(
+    ("code", "hint"),
+    [
+        ("await shp.get_order(number=1)", "Did you mean the server 'shop'?"),
+        ("await github.create_issue(title='x')", "There is no server 'github'"),
+        ("await tool_execute('shop:get-order', {})", "await server.tool(name=value)"),
+        ("x = shop\nawait call_tool('shop:get-order', {})", "await server.tool(name=value)"),
+        ("o = await shop.get_order(number=1)\no.total", "write ['total']"),
+        ("await gather([shop.get_order(number=1)])", "gather(*calls)"),
+        ("await gather(shop.get_order(number=1), return_exceptions=True)", "around each call"),
+        ("try:\n    await shop.buy(number=1)\nexcept ToolError: pass", "raise RuntimeError"),
+        ("next(n for n in [1])", "next(iter(…), None)"),
+        ("o = await shop.get_order(number=2)\no['late']", "Unknown key 'late'"),
+    ],
+)
+async def test_typical_mistakes_are_answered_with_what_to_write(code: str, hint: str) -> None:
+    async with shop() as place:
+        assert hint in await place.error(code)
+
+
+async def test_a_small_program_cannot_build_a_result_that_fills_the_gateway() -> None:
+    """Shared parts are written each time: 10 lists of 100 have 10 to the power of 20 members."""
+    async with shop() as place:
+        build = "x = [1] * 100\nfor _ in range(9): x = [x] * 100\n"
+
+        assert "more than 32 MB as JSON" in await place.error(f"{build}x")
+        assert "more than 32 MB as JSON" in await place.error(f"{build}await store('x', x)")
+        nested = "x = 1\nfor _ in range(300): x = [x]\n[x, x]"
+        assert (await place.send(nested))["content"][0]["text"].count("[") < 400
+
+
+async def test_search_in_a_program_names_functions_as_it_calls_them() -> None:
+    async with shop() as place:
+        found = await place.value("await search('get order')")
+
+        assert found[0]["function"] == "shop.get_order"
+        assert found[0]["signature"].startswith("shop.get_order(")
+
+
 async def test_a_failed_call_is_an_exception_that_a_program_can_catch() -> None:
     async with shop() as place:
         code = "try:\n    await shop.buy(number=1)\nexcept RuntimeError as e:\n    r = str(e)\nr"

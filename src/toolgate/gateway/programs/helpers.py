@@ -127,15 +127,18 @@ class ProgramHelpers:
         )
         discovery = await self._discovery.discover(caller, request)
         functions = {key: name for name, key in names.items()}
-        return [
-            {
-                "function": functions.get(hit.tool_key, hit.tool_key),
-                "signature": hit.signature,
-                "description": hit.description,
-                "relevance": round(hit.relevance, 3),
-            }
-            for hit in discovery.results
-        ]
+        found: list[Json] = []
+        for hit in discovery.results:
+            function = functions.get(hit.tool_key, hit.tool_key)
+            found.append(
+                {
+                    "function": function,
+                    "signature": f"{function}({hit.signature.partition('(')[2]}",
+                    "description": hit.description,
+                    "relevance": round(hit.relevance, 3),
+                }
+            )
+        return found
 
     def _described(self, caller: Caller, function: str, names: Mapping[str, str]) -> str:
         key = names.get(function, function)

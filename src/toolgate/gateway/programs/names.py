@@ -2,10 +2,11 @@
 
 import keyword
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from difflib import get_close_matches
 from hashlib import sha256
 
-__all__ = ["function_names", "words_of"]
+__all__ = ["advice_on", "function_names", "module_name", "words_of"]
 
 _HELPERS = ("search", "describe", "select", "store", "load", "main")
 """Functions of programs that are not tools."""
@@ -21,6 +22,13 @@ _RESERVED = frozenset(
     }
 )
 """Names that have another meaning in a program."""
+
+_UNDEFINED = re.compile(
+    r"(?:name|function) '([^\W\d]\w{0,60})'(?: is not defined| used when not defined|$)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_MISTAKEN = ("call_tool", "execute_tool", "run_tool", "tools", "mcp")
+"""Further names that models take for a function that calls a tool."""
 
 _WORD = re.compile(r"[^\W\d]\w*")
 
@@ -46,6 +54,36 @@ def function_names(keys: Iterable[str]) -> dict[str, str]:
 def words_of(code: str) -> frozenset[str]:
     """All words that may be names in a program, including its texts and comments (harmless)."""
     return frozenset(_WORD.findall(code))
+
+
+def module_name(server: str) -> str:
+    """The module that stands for a server."""
+    return _identifier(server)
+
+
+def advice_on(
+    problem: str, code: str, modules: Collection[str], meta_tools: Collection[str]
+) -> str:
+    """What to do about a name that a program does not have; empty: nothing is known.
+
+    Args:
+        problem: The message of the error.
+        code: The program.
+        modules: Modules of the servers that the caller may use.
+        meta_tools: Names of meta-tools, which models take for functions.
+    """
+    match = _UNDEFINED.search(problem)
+    if match is None:
+        return ""
+    name = match[1]
+    if name in meta_tools or name in _MISTAKEN:
+        return "In a program, a tool is a function: await server.tool(name=value)."
+    if f"{name}." not in code:
+        return ""
+    near = get_close_matches(name, modules, 1)
+    if near:
+        return f"Did you mean the server {near[0]!r}?"
+    return f"There is no server {name!r}: find tools with search."
 
 
 def _identifier(name: str) -> str:

@@ -24,11 +24,11 @@ from toolgate.errors import (
 )
 from toolgate.gateway.calls import CallService
 from toolgate.gateway.listing.program_offer import PROGRAM_TOOL, ProgramOffer
-from toolgate.gateway.meta_tools import ProgramArguments, read_program
+from toolgate.gateway.meta_tools import DEFINITIONS, ProgramArguments, read_program
 from toolgate.gateway.parts import ResultParts
 from toolgate.gateway.programs.approval_list import continuation_of, counted, questions_of
 from toolgate.gateway.programs.helpers import HELPER_FUNCTIONS, ProgramHelpers, is_helper
-from toolgate.gateway.programs.names import function_names, words_of
+from toolgate.gateway.programs.names import advice_on, function_names, module_name, words_of
 from toolgate.gateway.programs.run import Finished, Outcome, Parked, ParkedCall, ProgramRun
 from toolgate.gateway.programs.saved import calls_main
 from toolgate.gateway.programs.type_stubs import host_function, named_arguments
@@ -225,8 +225,11 @@ class ProgramService:
         )
         async with receipt as done:
             with calls_of(receipt.record_id), self._deadline(request.timeout_s):
-                async with self._opened().start(program) as execution:
-                    result = await self._finish(run, request, execution, {}, receipt.record_id)
+                try:
+                    async with self._opened().start(program) as execution:
+                        result = await self._finish(run, request, execution, {}, receipt.record_id)
+                except ProgramError as error:
+                    raise self._advised(caller, request.code, error) from error.__cause__
             done(result)
         return result
 
@@ -402,6 +405,18 @@ class ProgramService:
                 run_s=rules.run_s, memory_mb=rules.memory_mb, steps=4 * rules.max_calls + 100
             ),
         )
+
+    def _advised(self, caller: Caller, code: str, error: ProgramError) -> ProgramError:
+        """The error of a program, with what to do about a name that it does not have."""
+        servers = self._visible.servers(caller, self._catalog.snapshot)
+        modules = [module_name(server) for server in servers]
+        problem = f"{error.failed} {error.allowed}"
+        advice = advice_on(problem, code, modules, DEFINITIONS)
+        if not advice or error.is_waiting:
+            return error
+        failed = error.failed if error.failed.endswith(".") else f"{error.failed}."
+        hint = f"{advice} {error.hint}".rstrip()
+        return ProgramError(failed, allowed=error.allowed, hint=hint)
 
     def _all_names(self) -> Mapping[str, str]:
         snapshot = self._catalog.snapshot

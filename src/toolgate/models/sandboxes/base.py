@@ -11,6 +11,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
+from toolgate.errors import ProgramError
 from toolgate.types import Json
 
 __all__ = [
@@ -28,6 +29,9 @@ __all__ = [
     "Step",
     "json_value",
 ]
+
+_MAX_BYTES = 32 << 20
+"""Bytes of a value as JSON (chosen: more than any result that a client reads)."""
 
 _MAX_DEPTH = 100
 """Nesting of values that are passed in or out (chosen); deeper values become text."""
@@ -210,23 +214,75 @@ class Sandbox(Protocol):
         ...
 
 
-def json_value(value: object, depth: int = 0) -> Any:
-    """Convert to JSON: tuples and sets become arrays, types that JSON lacks become text."""
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, float):
-        return value if value - value == 0 else str(value)  # JSON has no NaN and no infinity
-    if depth >= _MAX_DEPTH:
-        return str(type(value).__name__)
-    if isinstance(value, dict):
-        members = cast("dict[object, object]", value)
-        return {
-            key if isinstance(key, str) else str(key): json_value(member, depth + 1)
-            for key, member in members.items()
-        }
-    if isinstance(value, list | tuple | set | frozenset):
-        items = cast("list[object]", value)
-        return [json_value(item, depth + 1) for item in items]
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    return str(value)
+def json_value(value: object) -> Any:
+    """Convert to JSON: tuples and sets become arrays, types that JSON lacks become text.
+
+    Objects of a program's own classes, which a sandbox returns with their `attributes`, become
+    objects of JSON. What is contained several times is converted once, and counted each time:
+    a small program can build a value that has billions of members when it is written.
+
+    Raises:
+        ProgramError: It has more than 32 MB as JSON.
+    """
+    converted, _, _ = _Conversion().convert(value, 0)
+    return converted
+
+
+_Converted: TypeAlias = tuple[Any, int, int]
+"""A value of JSON, its estimated size in bytes, and how deep it is nested."""
+
+
+class _Conversion:
+    """Converts one value to JSON."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, _Converted] = {}
+        """Converted containers, by the id of what they were made from."""
+        self._kept: list[object] = []
+        """What they were made from, so that no id is used twice."""
+
+    def convert(self, value: object, depth: int) -> _Converted:
+        """Return a value as JSON."""
+        if value is None or isinstance(value, bool):
+            return value, 5, 0
+        if isinstance(value, int):
+            return value, value.bit_length() // 3 + 2, 0
+        if isinstance(value, float):
+            # JSON has no NaN and no infinity.
+            return (value if value - value == 0 else str(value)), 20, 0
+        if isinstance(value, str):
+            return value, len(value) + 2, 0
+        if isinstance(value, bytes):
+            return value.decode("utf-8", "replace"), len(value) + 2, 0
+        known = self._known.get(id(value))
+        if depth + (0 if known is None else known[2]) >= _MAX_DEPTH:
+            return str(type(value).__name__), 20, 0
+        if known is None:
+            known = self._container(value, depth)
+            if known[1] > _MAX_BYTES:
+                raise ProgramError(
+                    f"A value of the program has more than {_MAX_BYTES >> 20} MB as JSON.",
+                    hint="Return or pass less of it.",
+                )
+            self._known[id(value)] = known
+            self._kept.append(value)
+        return known
+
+    def _container(self, value: object, depth: int) -> _Converted:
+        attributes = getattr(value, "attributes", None)
+        members = cast("object", attributes) if isinstance(attributes, dict) else value
+        self._kept.append(members)
+        if isinstance(members, dict):
+            pairs = cast("dict[object, object]", members)
+            names = [key if isinstance(key, str) else str(key) for key in pairs]
+            parts = [self.convert(member, depth + 1) for member in pairs.values()]
+            converted: Any = {name: part[0] for name, part in zip(names, parts, strict=True)}
+            size = sum(len(name) + 4 for name in names)
+        elif isinstance(value, list | tuple | set | frozenset):
+            parts = [self.convert(item, depth + 1) for item in cast("list[object]", value)]
+            converted, size = [part[0] for part in parts], 2 + len(parts)
+        else:
+            text = str(value)
+            return text, len(text) + 2, 0
+        size += sum(part[1] for part in parts)
+        return converted, size, 1 + max((part[2] for part in parts), default=0)

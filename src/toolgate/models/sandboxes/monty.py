@@ -6,13 +6,11 @@ modules or objects of this process. It needs the extra `programs` (42 MB).
 
 import asyncio
 import hashlib
-import json
 import re
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import partial
 from queue import SimpleQueue
 from threading import Lock, Thread
@@ -39,6 +37,7 @@ from pydantic_monty import (
 
 from toolgate.base.processes.liveness import end_at_once
 from toolgate.errors import ProgramError
+from toolgate.models.sandboxes._type_problems import type_problems
 from toolgate.models.sandboxes.base import (
     CallFailure,
     CallValue,
@@ -52,7 +51,7 @@ from toolgate.models.sandboxes.base import (
     Step,
     json_value,
 )
-from toolgate.types import Json, json_array, json_object
+from toolgate.types import Json
 
 __all__ = ["MontySandbox", "Options", "build"]
 
@@ -77,18 +76,36 @@ _RECURSION = 200
 _TYPING = """from typing import NotRequired, TypedDict
 from typing import Any as Any, Literal as Literal, Optional as Optional
 from asyncio import gather as gather
+filter: Any
+format: Any
+getattr: Any
+hasattr: Any
+map: Any
+setattr: Any
+class PermissionError(OSError): ...
+class FileNotFoundError(OSError): ...
+class ImportError(Exception): ...
+class ModuleNotFoundError(ImportError): ...
+class UnicodeDecodeError(ValueError): ...
 """
+"""Names that the interpreter knows and its type checker does not (1.4.0), and annotations."""
 _ANNOTATIONS = ("Any", "Literal", "Optional")
 """Names for annotations that programs use without an import."""
 
-_UNKNOWN_PARAMETER = re.compile(
-    r"'(\w+)' does not match any known parameter of function '([\w.]+)'"
+_LIBRARY = (
+    *("asyncio", "base64", "collections", "copy", "csv", "dataclasses", "datetime", "decimal"),
+    *("functools", "hashlib", "itertools", "json", "math", "random", "re", "time", "typing"),
 )
-_RETURN_OUTSIDE = "`return` statement outside of a function"
+"""Modules of the language that models use without an import."""
+
+_HINTS = {
+    "object is not an iterator": "Generator expressions are lists here: write next(iter(…), None).",
+    "gather() does not yet support keyword": "Catch errors in an async function around each call.",
+}
+"""What to do about errors of a program that CPython would not raise, by a part of their text."""
+
 _MAX_ERROR_CHARS = 2_000
 """Characters of a traceback: about 500 tokens (chosen)."""
-_MAX_PROBLEMS = 8
-"""Most type errors in one message (chosen)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -273,11 +290,11 @@ class MontyExecution:
         try:
             await self._turn(partial(self._begin, program, is_checked=program.is_checked))
         except MontyTypingError as error:
-            problems = _problems(error.display(), program)
+            problems = type_problems(error.display(), program)
             if problems:
                 raise ProgramError(
                     "The program was not run, because it has type errors.",
-                    allowed="\n".join(["", *problems[:_MAX_PROBLEMS], ""]),
+                    allowed="\n".join(["", *problems, ""]),
                     hint="Correct it and send the whole program again.",
                 ) from None
             await self._turn(partial(self._begin, program, is_checked=False))
@@ -418,11 +435,23 @@ def _step(snapshot: SyncSnapshot) -> Step:
 def _imports(program: Program) -> str:
     """Return the imports that a program does not have to write; empty: none are needed."""
     lines = [f"import {module.name}" for module in program.modules]
+    lines += [f"import {name}" for name in _library(program)]
     if "gather" in program.code:
         lines.append("from asyncio import gather")
     if annotations := [name for name in _ANNOTATIONS if name in program.code]:
         lines.append(f"from typing import {', '.join(annotations)}")
     return "\n".join(lines)
+
+
+def _library(program: Program) -> list[str]:
+    """Modules of the language that a program uses, as far as they have not another meaning."""
+    tools = {module.name for module in program.modules}
+    return [
+        name
+        for name in _LIBRARY
+        if f"{name}." in program.code and name not in tools
+        if re.search(rf"(?<![\w.]){name}\.\w", program.code)
+    ]
 
 
 def _function(name: str) -> Any:
@@ -449,6 +478,7 @@ def _declarations(program: Program) -> str:
     them in one go. It does not support `staticmethod`, so their functions are methods.
     """
     lines = [_TYPING, "inputs: dict[str, Any]"]
+    lines += [f"import {name} as {name}" for name in _library(program)]
     for function in program.functions:
         lines += [function.types, _declaration(function, function.parameters)]
     for module in program.modules:
@@ -481,45 +511,6 @@ def _settled(answer: CallValue | CallFailure) -> Any:
     return {"exc_type": answer.kind, "message": answer.message}
 
 
-def _problems(rendered: str, program: Program) -> list[str]:
-    """Return the type errors, one sentence each; empty: nothing that stops the program."""
-    problems: list[str] = []
-    for entry in map(json_object, json_array(json.loads(rendered))):
-        message = str(entry.get("message", ""))
-        if _RETURN_OUTSIDE in message or entry.get("severity") != "error":
-            continue  # a program may end with `return`
-        row = json_object(entry.get("location")).get("row")
-        problems.append(f"Line {row}: {_advised(message, program)}")
-    exact = {p.partition(":")[0] for p in problems if "Unknown key" in p}
-    return [p for p in problems if "found 'dict[" not in p or p.partition(":")[0] not in exact]
-
-
-def _advised(message: str, program: Program) -> str:
-    """Return the checker's message, with a suggestion of what was probably meant."""
-    text = message.replace("`", "'").rstrip(".").replace('"', "'").removesuffix("?")
-    text = re.sub(r"bound method '_(\w+)_\.", r"function '\1.", text)
-    if "did you mean" in text:
-        return f"{text}?"
-    if match := _UNKNOWN_PARAMETER.search(text):
-        parameters = re.findall(r"(\w+):", _parameters_of(match[2], program))
-        if near := get_close_matches(match[1], parameters, 1):
-            return f"{text}, did you mean '{near[0]}'?"
-        return f"{text}; it has {', '.join(parameters) or 'none'}"
-    if match := re.search(r"type '_(\w+)_' has no attribute '(\w+)'", text):
-        return f"Module '{match[1]}' has no tool '{match[2]}'; find tools with search"
-    if "CoroutineType" in text:
-        return f"{text}. Tools are async: write 'await' before the call"
-    return text
-
-
-def _parameters_of(function: str, program: Program) -> str:
-    """Return the declared parameters of `module.function`, or of a function without a module."""
-    declared = {f.name: f.parameters for f in program.functions}
-    for module in program.modules:
-        declared |= {f"{module.name}.{f.name}": f.parameters for f in module.functions}
-    return declared.get(function, "")
-
-
 def _program_error(error: MontyError) -> ProgramError:
     if isinstance(error, MontyCrashedError):
         why = "took too long" if error.timed_out else "ended its process"
@@ -529,4 +520,6 @@ def _program_error(error: MontyError) -> ProgramError:
     text = str(error)
     frames = error.traceback() if isinstance(error, MontyRuntimeError) else []
     where = f" in line {frames[-1].line}" if frames else ""
-    return ProgramError(f"The program failed{where}: {text[:_MAX_ERROR_CHARS]}")
+    hint = next((hint for part, hint in _HINTS.items() if part in text), "")
+    message = f"The program failed{where}: {text[:_MAX_ERROR_CHARS]}"
+    return ProgramError(f"{message}." if hint else message, hint=hint)

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-__all__ = ["DATA", "OWN_NAMES", "PHRASES", "REAL_TOOLS", "read_rows"]
+__all__ = ["DATA", "OWN_NAMES", "PHRASES", "REAL_TOOLS", "SERVED_OR_NOT", "read_rows"]
 
 DATA = Path(__file__).parent / "data"
 """Folder of the data sets; its README names their sources."""
@@ -14,6 +14,9 @@ REAL_TOOLS = DATA / "real_tools.jsonl"
 
 PHRASES = DATA / "phrases.jsonl"
 """Short requests, each with the tools that serve it."""
+
+SERVED_OR_NOT = DATA / "served_or_not.jsonl"
+"""Everyday requests, half of which no tool serves, and which of these tools serve the others."""
 
 OWN_NAMES = DATA / "own_names.jsonl"
 """Requests with users' own names for things, each with the tools that serve it."""

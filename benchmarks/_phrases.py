@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from benchmarks._data import DATA, OWN_NAMES, PHRASES, REAL_TOOLS, read_rows
+from benchmarks._data import DATA, OWN_NAMES, PHRASES, REAL_TOOLS, SERVED_OR_NOT, read_rows
 from toolgate.cli.evaluation._measure import LabelledSet, Question, read_labelled, tool_of
 from toolgate.search import SearchableTool
 
@@ -15,6 +15,7 @@ __all__ = [
     "phrases_of_some_servers",
     "real_tools",
     "requests_with_own_names",
+    "served_or_not",
 ]
 
 SELECTIONS: Final = (4, 8, 11, 11, 20)
@@ -62,6 +63,18 @@ def phrases_of_some_servers(split: str) -> list[LabelledSet]:
         name = f"phrases, {count} of 37 servers"
         sets.append(LabelledSet(name=name, tools=catalog, questions=questions))
     return sets
+
+
+def served_or_not(split: str) -> LabelledSet:
+    """Everyday requests over the tools of 37 servers, half of which no tool serves."""
+    tools = real_tools()
+    keys = {tool.key for tool in tools}
+    rows = [row for row in read_rows(SERVED_OR_NOT) if row["split"] == split]
+    return LabelledSet(
+        name="served or not",
+        tools=tuple(tools),
+        questions=tuple(_phrase(row, "relevant", keys) for row in rows),
+    )
 
 
 def requests_with_own_names(distractors: Sequence[SearchableTool] = ()) -> LabelledSet:

@@ -17,7 +17,12 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks._phrases import phrase_sets, phrases_of_some_servers, real_tools
+from benchmarks._phrases import (
+    phrase_sets,
+    phrases_of_some_servers,
+    real_tools,
+    served_or_not,
+)
 from toolgate.cli.evaluation._measure import Question, read_labelled
 from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import Hit, SearchableTool, SearchRequest
@@ -31,6 +36,7 @@ from toolgate.search.relevance.calibration import (
     hit_evidence,
     request_evidence,
 )
+from toolgate.search.relevance.typical_requests import KindMatch
 from toolgate.search.strategies.hybrid import HybridSearch, Options
 
 OUT: Final = Path(__file__).parents[1] / "src/toolgate/search/relevance/calibration.json"
@@ -48,11 +54,14 @@ MOST: Final = 400
 SHOWN: Final = 10
 """Best hits of a request to which relevance is fitted."""
 FALSE_ALARMS: Final = 0.04
-"""Share of served short requests, in any catalog, for which "nothing fits" may be said."""
+"""Share of served short requests, on average over the catalogs, for which "nothing fits" may be
+said."""
 LONG_FALSE_ALARMS: Final = 0.02
 """The same for long requests, in any set; they contain more to go by."""
 SURE: Final = 0.85
 """Probability from which something fits."""
+KIND_FIELDS: Final = tuple(f"kind_{name}" for name in KindMatch._fields)
+"""What a hit tells about the kinds of tools."""
 RIDGE: Final = 1e-3
 """Penalty of a weight, as a share of all rows."""
 
@@ -120,6 +129,9 @@ def _evidence(hits: Sequence[Hit], searched: int) -> tuple[Evidence, ...]:
     """Return the evidence for the best hits, from their explanation."""
     first, named = hits[0].fields["score"], hits[:NAMED]
     nearest = max(hit.fields["cosine"] for hit in hits)
+    kinds = None
+    if "kind_served" in hits[0].fields:
+        kinds = KindMatch(*(hits[0].fields[name] for name in KIND_FIELDS))
     return tuple(
         Evidence(
             cosine=hit.fields["cosine"],
@@ -139,15 +151,22 @@ def _evidence(hits: Sequence[Hit], searched: int) -> tuple[Evidence, ...]:
             highest=nearest,
             own=hits[0].fields["own_cosine"],
             most_covered=max(other.fields["bm25_coverage"] for other in hits),
+            kinds=kinds,
         )
         for hit in hits[:SHOWN]
     )
 
 
 async def phrase_groups(split: str) -> list[Group]:
-    """Short phrases over the tools of all servers, and of some."""
+    """Short requests over the tools of all servers, and of some."""
     sets = [*phrase_sets(split), *phrases_of_some_servers(split)]
     return [(phrases.name, await ask(phrases.tools, phrases.questions)) for phrases in sets]
+
+
+async def other_requests(split: str) -> Group:
+    """Requests of another writer to the tools of all servers."""
+    requests = served_or_not(split)
+    return requests.name, await ask(requests.tools, requests.questions)
 
 
 async def question_groups(data: Path, part: int) -> list[Group]:
@@ -194,8 +213,8 @@ def fit(groups: Sequence[Group]) -> dict[str, Any]:
     with_ahead = _fit_model(groups, request_evidence)
     alone = _fit_model(
         groups,
-        lambda evidence: request_evidence(evidence._replace(ahead=None)),
-        without=("ahead", "own"),
+        lambda evidence: request_evidence(evidence._replace(ahead=None, kinds=None)),
+        without=("ahead", "own", *KIND_FIELDS),
     )
     model = FitModel(**with_ahead)
     rows = [
@@ -245,14 +264,12 @@ def _fit_model(
         off = np.array([_quantile(seen, weights, known, above) for seen in phrases]) / brevity(0)
         counts = np.sqrt([len(seen) for seen in phrases])
         per_size, brief = np.polyfit(sizes, off, 1, w=counts)
-        tilted = above._replace(brief=line.brief + brief, per_size=line.per_size + per_size)
-        rest = min(_quantile(seen, weights, known, tilted) for seen in phrases)
-        line = tilted._replace(brief=tilted.brief + rest / brevity(0))
+        line = above._replace(brief=line.brief + brief, per_size=line.per_size + per_size)
     return {
         "weights": weights,
         "none_below": round(line.long, 4),
-        "none_brief": round(line.brief, 4),
-        "none_brief_tools": round(line.per_size, 4),
+        "none_brief": round(float(line.brief), 4),
+        "none_brief_tools": round(float(line.per_size), 4),
         "least_chance": round(line.sizes[0], 4),
         "most_chance": round(line.sizes[1], 4),
         "good_from": round(float(np.log(SURE / (1 - SURE))), 4),
@@ -387,8 +404,11 @@ async def _main() -> None:
     parser.add_argument("--check", action="store_true", help="only report on what was not used")
     given = parser.parse_args()
     if not given.check:
+        (name, phrases), *rest = await phrase_groups("fit")
+        _, others = await other_requests("fit")
         groups = [
-            *await phrase_groups("fit"),
+            (name, [*phrases, *others]),
+            *rest,
             *await question_groups(given.data, 0),
             await everyday_group(given.data, "train"),
         ]
@@ -399,6 +419,7 @@ async def _main() -> None:
     print("Not used")
     held_out = [
         *await phrase_groups("held-out"),
+        await other_requests("held-out"),
         *await question_groups(given.data, 1),
         await everyday_group(given.data, "test"),
     ]

@@ -8,6 +8,7 @@ from toolgate.models.embedders import Embedder
 from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import SearchableTool, SearchAnswer, SearchRequest
 from toolgate.search.relevance.calibration import Evidence, read_calibration, rivals_of
+from toolgate.search.relevance.typical_requests import KindMatch
 from toolgate.search.strategies.hybrid import Options, build
 
 pytestmark = pytest.mark.anyio
@@ -25,6 +26,7 @@ FAR = Evidence(
     tools=1_000,
     ahead=-0.1,
     highest=0.3,
+    kinds=KindMatch(served=0.3, near=0.5, agreement=0.3, lead=-0.1),
 )
 
 
@@ -44,12 +46,25 @@ def test_relevance_rises_with_what_speaks_for_a_hit(better: dict[str, float]) ->
     [
         {"highest": 0.6},
         {"ahead": 0.2},
+        {"kinds": KindMatch(served=0.6, near=0.5, agreement=0.3, lead=-0.1)},
+        {"kinds": KindMatch(served=0.3, near=0.5, agreement=0.8, lead=-0.1)},
+        {"kinds": KindMatch(served=0.3, near=0.5, agreement=0.3, lead=0.2)},
         {"word_share": 1.0},
         {"words": 12},
         {"best_named": 0.9, "best_name_share": 0.9},
         {"tools": 50},
     ],
-    ids=["nearer", "ahead of others", "has its words", "tells more", "has its name", "smaller"],
+    ids=[
+        "nearer",
+        "ahead of others",
+        "serves its kind",
+        "is of its kind",
+        "its kind is there",
+        "has its words",
+        "tells more",
+        "has its name",
+        "smaller",
+    ],
 )
 def test_what_fits_is_above_the_line(better: dict[str, float]) -> None:
     """A request of few words is near to something by chance, and so is any among many tools."""

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
+from toolgate.search.relevance.typical_requests import KindMatch
+
 __all__ = [
     "COMPETITORS",
     "NAMED",
@@ -49,6 +51,9 @@ _RIVAL_HEAT = 4.0
 _USUAL_GAP = 0.6
 """Assumed distance of an unrelated tool's score from the best. Such tools stand in for those
 that a small catalog lacks: among three tools, one is by far the best for any request; chosen."""
+_BEST_DECAY = 8.0
+"""Decay of how much it says for a hit that something fits: one with a score 0.12 below the best
+counts a third; chosen."""
 _SHORT_WORDS = 5.0
 """Number of additional informative words that reduce the shortness of a request to a third;
 chosen."""
@@ -114,6 +119,9 @@ class Evidence(NamedTuple):
 
     most_covered: float = 0.0
     """The highest `covered` of the best hits."""
+
+    kinds: KindMatch | None = None
+    """Whether the best tools are of the kinds that the request wants; None if that is unknown."""
 
     @property
     def telling(self) -> float:
@@ -191,7 +199,7 @@ class Calibration:
     fit: FitModel
     """Model of whether anything fits."""
     fit_alone: FitModel
-    """The same model without background texts."""
+    """The same model without background texts and typical requests."""
 
     def relevance(self, evidence: Evidence) -> float:
         """Return the probability in (0, 1) that the tool helps; without a cosine, a guess."""
@@ -222,7 +230,7 @@ class Calibration:
         return "good" if margin >= self._fit_model(evidence).sure_margin(evidence) else "unsure"
 
     def _fit_model(self, evidence: Evidence) -> FitModel:
-        return self.fit_alone if evidence.ahead is None else self.fit
+        return self.fit_alone if evidence.ahead is None or evidence.kinds is None else self.fit
 
 
 def hit_evidence(evidence: Evidence, fit: float) -> dict[str, float]:
@@ -249,13 +257,16 @@ def hit_evidence(evidence: Evidence, fit: float) -> dict[str, float]:
         "short_name_share": short * evidence.name_share,
         "telling": evidence.telling,
         "fit": fit,
-        "no_fit": min(0.0, fit),
+        # The logarithm of the probability that anything fits; the second form cannot overflow.
+        "log_fit": min(0.0, fit) - math.log1p(math.exp(-abs(fit))),
+        "best_fit": fit * math.exp(-_BEST_DECAY * evidence.gap),
     }
 
 
 def request_evidence(evidence: Evidence) -> dict[str, float]:
     """Return the inputs for the fit of a request and its best hits, by name."""
     short = shortness(evidence.words)
+    kinds = evidence.kinds or KindMatch(0.0, 0.0, 0.0, 0.0)
     return {
         "bias": 1.0,
         "cosine": evidence.highest,
@@ -270,6 +281,10 @@ def request_evidence(evidence: Evidence) -> dict[str, float]:
         "short_name_share": short * evidence.best_name_share,
         "brief": brevity(evidence.n_words),
         "chance": chance(evidence.tools),
+        "kind_served": kinds.served,
+        "kind_near": kinds.near,
+        "kind_agreement": kinds.agreement,
+        "kind_lead": kinds.lead,
     }
 
 

@@ -26,6 +26,7 @@ __all__ = [
     "TextScores",
     "score_text",
     "state_of",
+    "vectors_at",
 ]
 
 FIRST_LOOK_FROM = 20_000
@@ -284,10 +285,15 @@ def exact_at(
     state: HybridState, slots: NDArray[np.int64], queries: Sequence[NDArray[np.float32]]
 ) -> list[NDArray[np.float32]]:
     """Return the exact cosines of some slots."""
+    near = vectors_at(state, slots)
+    return [np.round(near @ query, DECIMALS) for query in queries]
+
+
+def vectors_at(state: HybridState, slots: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Return the vectors of some slots; zeros where one is missing."""
     assert state.vectors is not None
     rows = slots if state.in_order else state.vectors.of_tool[slots]
-    near = singles(state.vectors.rows[rows])
-    return [np.round(near @ query, DECIMALS) for query in queries]
+    return singles(state.vectors.rows[rows])
 
 
 def _products(

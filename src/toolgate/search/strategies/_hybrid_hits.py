@@ -35,12 +35,14 @@ from toolgate.search.relevance.calibration import (
     Fit,
     rivals_of,
 )
+from toolgate.search.relevance.typical_requests import KindMatch, TypicalRequests
 from toolgate.search.relevance.usage_votes import (
     mix_in_unboosted,
 )
 from toolgate.search.semantic.first_stage import (
     HybridState,
     exact_at,
+    vectors_at,
 )
 from toolgate.search.strategies._hybrid_options import Options
 from toolgate.search.strategies._hybrid_ranking import Ranking
@@ -80,11 +82,25 @@ _FIT_NOTICES: Final[dict[Fit, str]] = {
 class HitBuilder:
     """Creates hits from rankings."""
 
-    def __init__(self, options: Options, embedder: Embedder, calibration: Calibration) -> None:
-        """Create a builder whose hits get their relevance from `calibration`."""
+    def __init__(
+        self,
+        options: Options,
+        embedder: Embedder,
+        calibration: Calibration,
+        typical: TypicalRequests | None,
+    ) -> None:
+        """Create a builder.
+
+        Args:
+            options: The weights.
+            embedder: The embedder of the vectors.
+            calibration: What gives the hits their relevance.
+            typical: Typical requests for the embedder; None without these.
+        """
         self._options = options
         self._embedder = embedder
         self._calibration = calibration
+        self._typical = typical
 
     def build(
         self,
@@ -175,6 +191,7 @@ class HitBuilder:
         near = [cosine for cosine in cosines[: len(among)] if cosine is not None]
         nearest, ahead = max(near, default=0.0), _ahead(ranking, among)
         own = _own_cosine(state, ranking, best[0], cosines[len(among)])
+        kinds = self._kind_match(state, ranking, among)
         most_covered = float(
             _highest_at(rivals, [part.shares for part in ranking.parts]).max(initial=0.0)
         )
@@ -201,11 +218,22 @@ class HitBuilder:
                 highest=nearest,
                 own=own,
                 most_covered=most_covered,
+                kinds=kinds,
             )
             for cosine, covered, score, match in zip(
                 cosines[len(among) :], shares, scores, every[len(named) :], strict=True
             )
         ]
+
+    def _kind_match(
+        self, state: HybridState, ranking: Ranking, positions: Sequence[int]
+    ) -> KindMatch | None:
+        """Return whether the best tools are of the kinds that the request wants."""
+        if self._typical is None or not ranking.unmoved or state.is_elsewhere:
+            return None
+        at = np.array(positions, np.int64)
+        slots = at if ranking.slots is None else ranking.slots[at]
+        return self._typical.match(ranking.unmoved, vectors_at(state, slots))
 
     def _hit(
         self,
@@ -255,6 +283,7 @@ class HitBuilder:
             "name_share": round(evidence.name_share, 4),
             "background_margin": None if evidence.ahead is None else round(evidence.ahead, 4),
             "own_cosine": None if evidence.cosine is None else round(evidence.own, 4),
+            **_kind_fields(evidence.kinds),
             "close_competitors": round(evidence.rivals, 4),
             "margin": round(self._calibration.margin(evidence), 4),
             "score": round(float(ranking.scores[at]), 4),
@@ -270,6 +299,11 @@ class HitBuilder:
             source="usage" if ranking.lift.is_source(slot) else by,
             literal=min(1.0, evidence.covered),
         )
+
+
+def _kind_fields(kinds: KindMatch | None) -> dict[str, float]:
+    match = {} if kinds is None else kinds._asdict()
+    return {f"kind_{name}": value for name, value in match.items()}
 
 
 def _with_names_and_quotes(

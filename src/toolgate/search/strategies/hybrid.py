@@ -391,7 +391,7 @@ class HybridSearch:
                 notices.append(f"Searched by words alone: {fallback}.")
             state = near or state
         ranker = HybridRanker(self._options, self._embedder, self._reads, self._background)
-        builder = HitBuilder(self._options, self._embedder, self._calibration)
+        builder = HitBuilder(self._options, self._embedder, self._calibration, self._typical)
         fitting: list[list[Hit]] = []
         weak: list[list[Hit]] = []
         read: list[SearchedQuery] = []

@@ -44,8 +44,9 @@ _FIRST_LOOK_S = 0.25
 """Most seconds that the first search of a project waits for its log; chosen."""
 _LOOK_AGAIN_S = 60.0
 """Seconds between two reads of the log, to which other processes write too; chosen."""
-_CONVERSATIONS = 1_000
-"""Most conversations in memory; chosen."""
+_CONVERSATIONS = 250
+"""Most conversations in memory, the last used ones. Chosen: a call follows its search within
+minutes, and the 20 searches of a conversation take 90 KB."""
 _CALLERS = 1_000
 """Most callers of a project whose judged searches are in memory; chosen."""
 _SEARCHES = 20

@@ -2,17 +2,18 @@
 
 import sqlite3
 import sys
-from collections.abc import AsyncIterator
-from contextlib import closing
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from pathlib import Path
 
 import anyio
 import pytest
+from aiohttp import web
 
 from tests.limits import HANG_S
 from toolgate.app.app import App, open_app
-from toolgate.errors import RpcError, StoreError
+from toolgate.errors import RpcError, StoreError, ToolgateError
 from toolgate.security.guards import ServerSecrets
 from toolgate.settings import PermissionTable, ProjectTable, Settings, StoreSettings
 from toolgate.store import make_store
@@ -164,6 +165,65 @@ async def test_an_error_of_a_server_shows_no_secret_of_its_configuration(
     assert "[secret masked]" in shown
     assert PASSWORD not in shown
     assert "plain-words-only" not in shown
+
+
+@pytest.mark.parametrize("status", [403, 404, 502, 0], ids=["403", "404", "502", "reset"])
+async def test_an_error_of_a_call_shows_the_address_of_its_server_to_administrators_only(
+    tmp_path: Path, status: int
+) -> None:
+    async with failing_server(status) as url:
+        settings = Settings(
+            auth="required",
+            servers=(ServerSpec(name="far", kind="http", options={"url": url}),),
+            store=StoreSettings(url=f"sqlite:///{tmp_path / 'toolgate.db'}"),
+            permission=(PermissionTable(to=("everyone",), allow=("*",), source="toolgate.toml"),),
+        )
+        user = replace(USER, project_id="default")
+        with anyio.fail_after(HANG_S):
+            async with open_app(settings, wait_s=HANG_S) as app:
+                shown: list[str] = []
+                for caller in (user, ADMIN):
+                    try:
+                        call = {"name": "far__work", "arguments": {}}
+                        shown.append(str(await app.gateway.call(caller, call, None)))
+                    except ToolgateError as error:
+                        shown.append(error.full_text if caller is ADMIN else str(error))
+
+    assert "127.0.0.1" not in shown[0]
+    assert "far" in shown[0]
+    assert "127.0.0.1" in shown[1]
+
+
+@asynccontextmanager
+async def failing_server(status: int) -> AsyncGenerator[str]:
+    """A server over HTTP that lists a tool, and answers its calls with a status; 0: not at all."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        message = await request.json() if request.can_read_body else {}
+        match message.get("method"):
+            case "initialize":
+                about = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}}
+                result = {**about, "serverInfo": {"name": "far", "version": "1"}}
+            case "tools/list":
+                result = {"tools": [{"name": "work", "inputSchema": {"type": "object"}}]}
+            case "tools/call":
+                if status == 0 and request.transport is not None:
+                    request.transport.abort()
+                return web.Response(status=status or 500, text="no")
+            case _:
+                return web.Response(status=202 if message else 405)
+        return web.json_response({"jsonrpc": "2.0", "id": message["id"], "result": result})
+
+    application = web.Application()
+    application.router.add_route("*", "/mcp", answer)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}/mcp"
+    finally:
+        await runner.cleanup()
 
 
 def test_secrets_are_known_wherever_a_server_is_given_them() -> None:

@@ -18,6 +18,7 @@ from toolgate.errors import (
     RpcError,
     ServerDownError,
     TimedOutError,
+    UnreachableError,
     UpstreamError,
 )
 from toolgate.security.guards import ServerSecrets
@@ -464,10 +465,12 @@ class UpstreamServer:
             raise late from None
         except ConnectionLostError as lost:
             self._failed(lost.failed)
-            raise
+            raise errors.without_address(lost, self.spec) from lost.__cause__
         except (RpcError, InvalidAnswerError) as error:
             self._answered(began)
-            raise self._secrets.mask_error(error) from error.__cause__
+            raise errors.without_address(self._secrets.mask_error(error), self.spec) from None
+        except UnreachableError as error:
+            raise errors.without_address(error, self.spec) from error.__cause__
         self._answered(began)
         return self._secrets.mask_result(result)
 

@@ -1,14 +1,17 @@
 """Errors of calls: the server is down, the call may have run, the result is unreadable."""
 
-from typing import cast
+from typing import TypeVar, cast
+from urllib.parse import urlsplit
 
 from toolgate.errors import (
     ConnectionLostError,
     InvalidAnswerError,
+    RpcError,
     ServerDownError,
     TimedOutError,
+    UpstreamError,
 )
-from toolgate.types import Json, ServerStatus
+from toolgate.types import Json, ServerSpec, ServerStatus
 from toolgate.upstream.transports._jsonrpc import excerpt
 
 __all__ = [
@@ -17,7 +20,11 @@ __all__ = [
     "server_down_error",
     "slow_start_error",
     "timed_out_error",
+    "without_address",
 ]
+
+AnyUpstreamError = TypeVar("AnyUpstreamError", bound=UpstreamError)
+"""Any error of a server."""
 
 
 def server_down_error(status: ServerStatus, *, has_ended: bool) -> ServerDownError:
@@ -97,3 +104,15 @@ def may_have_run_error(server: str, target: str, lost: ConnectionLostError) -> C
         "read-only or idempotent.",
         hint="Check whether it took effect before you call it again.",
     )
+
+
+def without_address(error: AnyUpstreamError, spec: ServerSpec) -> AnyUpstreamError:
+    """Move a message with the address of its server to the detail, which administrators get."""
+    url = spec.options.get("url")
+    host = urlsplit(url).hostname if isinstance(url, str) else None
+    if not host or host not in error.failed.lower() or isinstance(error, RpcError):
+        return error  # what a server says itself is for its callers
+    error.detail = error.failed
+    error.failed = f"Server {spec.name!r} could not be reached, or its answer not be read."
+    error.args = (" ".join(filter(None, (error.failed, error.allowed, error.hint))),)
+    return error

@@ -1,7 +1,6 @@
 """Imports the MCP SDK when a request needs it.
 
-Clients of protocol 2026-07-28 usually need none of it. It takes a third of the CPU time of a start
-and 16 MB (mcp 2.3.0).
+Clients of protocol 2026-07-28 usually need none of it, and it takes 16 MB (mcp 2.3.0).
 """
 
 from typing import TYPE_CHECKING, cast

@@ -521,5 +521,5 @@ def _program_error(error: MontyError) -> ProgramError:
     frames = error.traceback() if isinstance(error, MontyRuntimeError) else []
     where = f" in line {frames[-1].line}" if frames else ""
     hint = next((hint for part, hint in _HINTS.items() if part in text), "")
-    message = f"The program failed{where}: {text[:_MAX_ERROR_CHARS]}"
-    return ProgramError(f"{message}." if hint else message, hint=hint)
+    shown = f"{text[:_MAX_ERROR_CHARS]}." if hint else text[:_MAX_ERROR_CHARS]
+    return ProgramError(f"The program failed{where}: {shown}", hint=hint)

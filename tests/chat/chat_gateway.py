@@ -11,8 +11,8 @@ import aiohttp
 import anyio
 import uvicorn
 
+from benchmarks.vendored import llm_double
 from tests.limits import HANG_S
-from tests.vendored import llm_double
 from toolgate.app.app import App
 from toolgate.documents import NewDocument
 from toolgate.server.http import serve

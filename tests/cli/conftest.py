@@ -1,5 +1,6 @@
 """The command line as a shell starts it, in a folder with a configuration and real servers."""
 
+import io
 import json
 import signal
 import subprocess
@@ -43,8 +44,8 @@ Command: TypeAlias = Callable[..., Outcome]
 
 
 @pytest.fixture
-def toolgate(monkeypatch: pytest.MonkeyPatch) -> Run:
-    """The real program, in a process of its own."""
+def program(monkeypatch: pytest.MonkeyPatch) -> Run:
+    """The program in a process of its own, for what a process adds: encodings, signals, a pipe."""
 
     def run(
         *argv: str, stdin: str | None = None, **environment: str
@@ -99,6 +100,21 @@ def command(capsys: pytest.CaptureFixture[str]) -> Iterator[Command]:
 
     yield run
     set_shared_options(SharedOptions())
+
+
+@pytest.fixture
+def toolgate(command: Command, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """The command line within this process, with variables and an input; answers as `program`."""
+
+    def run(*argv: str, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+        with monkeypatch.context() as patch:
+            for name, value in {"COLUMNS": "80", **environment}.items():
+                patch.setenv(name, value)
+            patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()), "utf-8"))
+            done = command(*argv)
+        return subprocess.CompletedProcess(argv, done.status, done.out, done.err)
+
+    return run
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ def request(url: str, body: Any = None, **headers: str) -> tuple[int, str]:
 
 
 def test_an_agent_does_not_approve_its_own_call_and_a_person_does(
-    serve: Serve, toolgate: Run, folder: Path
+    serve: Serve, program: Run, folder: Path
 ) -> None:
     with (folder / "toolgate.toml").open("a", encoding="utf-8") as file:
         file.write('[[guard]]\ntools = ["small:echo"]\napprover = "user"\n')
@@ -42,7 +42,7 @@ def test_an_agent_does_not_approve_its_own_call_and_a_person_does(
     gateway.line("small")
     api = f"{gateway.address}/api/v1"
     execute = {"toolKey": "small:echo", "arguments": {"text": "hi"}}
-    called = toolgate("call", "small:echo", "--arg", "text=hi")
+    called = program("call", "small:echo", "--arg", "text=hi")
     status, refusal = request(f"{api}/execute", execute)
     assert (called.returncode, status) == (4, 403)
     approval = json.loads(refusal)["error"]["approval"]["id"]
@@ -51,11 +51,11 @@ def test_an_agent_does_not_approve_its_own_call_and_a_person_does(
     told = called.stdout + called.stderr + refusal
     assert f"{gateway.address}/console/approvals" in told
     for command in re.findall(r"toolgate [^\n.\"`]+", told):
-        toolgate(*shlex.split(command)[1:])
+        program(*shlex.split(command)[1:])
     # It knows the command line.
-    assert toolgate("approvals", "approve", approval).returncode != 0
-    shown = toolgate("approvals", "show", approval, "--json").stdout
-    listed = toolgate("approvals", "list", "--json").stdout
+    assert program("approvals", "approve", approval).returncode != 0
+    shown = program("approvals", "show", approval, "--json").stdout
+    listed = program("approvals", "list", "--json").stdout
     assert json.loads(shown)["code"] is None
     assert "code" not in json.loads(listed)[0]
     # It knows the REST API, and reads the key of the local user.
@@ -72,13 +72,13 @@ def test_an_agent_does_not_approve_its_own_call_and_a_person_does(
     # A person opens the page in a browser and reads the code.
     _, page = request(f"{gateway.address}/console/approvals", Sec_Fetch_Site="none")
     code = page.partition(f"approve {approval} --code ")[2][:9]
-    approved = toolgate("approvals", "approve", approval, "--code", code.lower())
+    approved = program("approvals", "approve", approval, "--code", code.lower())
     assert approved.returncode == 0, approved.stderr
     assert request(f"{api}/execute", execute)[0] == 200
 
 
 def test_after_five_wrong_codes_only_the_console_decides(
-    serve: Serve, toolgate: Run, folder: Path
+    serve: Serve, program: Run, folder: Path
 ) -> None:
     with (folder / "toolgate.toml").open("a", encoding="utf-8") as file:
         file.write('[[guard]]\ntools = ["small:echo"]\napprover = "user"\n')
@@ -95,12 +95,12 @@ def test_after_five_wrong_codes_only_the_console_decides(
     status, answer = request(f"{api}/approvals/{approval}/approve", {"code": code})
     assert status == 403
     assert "5 wrong codes" in answer
-    rejected = toolgate("approvals", "reject", approval)
+    rejected = program("approvals", "reject", approval)
     assert rejected.returncode == 0, "declining needs no code"
 
 
 def test_an_agent_with_a_token_of_its_own_gets_around_no_approval(
-    serve: Serve, toolgate: Run, folder: Path
+    serve: Serve, program: Run, folder: Path
 ) -> None:
     """It has a shell, its own token and Toolgate's documentation; nothing of the approver's."""
     settings = folder / "toolgate.toml"
@@ -108,7 +108,7 @@ def test_an_agent_with_a_token_of_its_own_gets_around_no_approval(
     settings.write_text(f'auth = "required"\n{settings.read_text("utf-8")}{guard}', "utf-8")
     secret, boss = (
         "Bearer "
-        + json.loads(toolgate("tokens", "create", role, "--role", role, "--json").stdout)["token"]
+        + json.loads(program("tokens", "create", role, "--role", role, "--json").stdout)["token"]
         for role in ("member", "admin")
     )
     gateway = serve()

@@ -40,11 +40,11 @@ def minutes(out: str) -> list[int]:
     return [int(record["record_id"], 16) for record in json.loads(out)]
 
 
-def test_the_real_command_lists_what_was_recorded(toolgate: Run) -> None:
+def test_the_real_command_lists_what_was_recorded(program: Run) -> None:
     """Through the entry point; tabs in a pipe, newest first, intentions left out."""
     seed(FOUND, BEGUN, CALLED, FAILED)
 
-    done = toolgate("audit", "list", TZ="UTC")
+    done = program("audit", "list", TZ="UTC")
 
     assert (done.returncode, done.stderr) == (0, "")
     assert [line.split("\t") for line in done.stdout.splitlines()] == [

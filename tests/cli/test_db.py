@@ -56,14 +56,14 @@ def kept(url: str = "") -> list[AuditRecord]:
     return anyio.run(read)
 
 
-def test_the_real_command_backs_up_and_restores(toolgate: Run, tmp_path: Path) -> None:
+def test_the_real_command_backs_up_and_restores(program: Run, tmp_path: Path) -> None:
     """Through the entry point, as a person types it."""
     seed(sample_record(1))
     backup = tmp_path / "backup.db"
 
-    made = toolgate("db", "backup", str(backup))
+    made = program("db", "backup", str(backup))
     seed(sample_record(2))
-    restored = toolgate("db", "restore", str(backup))
+    restored = program("db", "restore", str(backup))
 
     assert (made.returncode, made.stderr) == (0, "")
     assert made.stdout.startswith(f"Wrote {backup}, ")

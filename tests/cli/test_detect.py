@@ -73,8 +73,8 @@ def test_lines_may_come_from_a_pipe(toolgate: Run) -> None:
     assert (second["id"], second["intent"], second["tool"]) == (None, "none", None)
 
 
-def test_a_message_may_come_from_a_pipe(toolgate: Run) -> None:
-    done = toolgate("detect", "-", "--json", stdin="schema version " * 7_000)
+def test_a_message_may_come_from_a_pipe(program: Run) -> None:
+    done = program("detect", "-", "--json", stdin="schema version " * 7_000)
 
     assert json.loads(done.stdout)["intent"] == "schema-version"
 

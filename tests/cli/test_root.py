@@ -111,9 +111,9 @@ def test_what_a_frequent_command_cannot_read_is_said_as_for_all_commands(
 
 
 def test_completion_loads_none_of_the_heavy_libraries_and_knows_every_command(
-    toolgate: Run, loaded_by: LoadedBy
+    program: Run, loaded_by: LoadedBy
 ) -> None:
-    done = toolgate(_TOOLGATE_COMPLETE="complete_bash", COMP_WORDS="toolgate ", COMP_CWORD="1")
+    done = program(_TOOLGATE_COMPLETE="complete_bash", COMP_WORDS="toolgate ", COMP_CWORD="1")
     assert set(COMMANDS) <= set(done.stdout.split())
     code = (
         "import contextlib\n"
@@ -144,28 +144,28 @@ def test_a_name_that_the_front_door_lacks_is_an_attribute_error() -> None:
         exec("from toolgate import Gatewy")
 
 
-def test_the_help_of_the_program_is_the_one_in_the_repository(toolgate: Run) -> None:
-    shown = toolgate("--help").stdout
+def test_the_help_of_the_program_is_the_one_in_the_repository(program: Run) -> None:
+    shown = program("--help").stdout
     kept = Path(__file__).with_name("help.txt")
     assert [line.rstrip() for line in shown.splitlines()] == kept.read_text("utf-8").splitlines()
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp437", "utf-8"])
 def test_help_is_readable_on_terminals_that_lack_characters_or_width(
-    encoding: str, toolgate: Run
+    encoding: str, program: Run
 ) -> None:
-    done = toolgate("--help", PYTHONIOENCODING=encoding, COLUMNS="40", PYTHONUTF8="0")
+    done = program("--help", PYTHONIOENCODING=encoding, COLUMNS="40", PYTHONUTF8="0")
     assert done.returncode == 0
     assert "serve" in done.stdout
     assert "Traceback" not in done.stderr
 
 
-def test_help_in_a_pipe_has_no_colours(toolgate: Run) -> None:
-    assert "\x1b" not in toolgate("--help").stdout
+def test_help_in_a_pipe_has_no_colours(program: Run) -> None:
+    assert "\x1b" not in program("--help").stdout
 
 
-def test_version_says_the_version_and_nothing_else(toolgate: Run) -> None:
-    assert toolgate("--version").stdout == f"toolgate {__version__}\n"
+def test_version_says_the_version_and_nothing_else(program: Run) -> None:
+    assert program("--version").stdout == f"toolgate {__version__}\n"
 
 
 @pytest.mark.parametrize(

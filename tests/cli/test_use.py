@@ -260,13 +260,13 @@ def test_a_configuration_that_the_running_gateway_has_not_read_is_read_by_the_co
     assert (folder / "other.db").exists()
 
 
-def test_a_tool_name_in_a_terminal_without_utf8_does_not_crash(toolgate: Run, folder: Path) -> None:
-    done = toolgate(
+def test_a_tool_name_in_a_terminal_without_utf8_does_not_crash(program: Run, folder: Path) -> None:
+    done = program(
         "call", "small:echo", "--arg", "text=日本", PYTHONIOENCODING="ascii", PYTHONUTF8="0"
     )
     assert done.returncode == SUCCESS, done.stderr
     assert "gr??er" in done.stdout or "gr?" in done.stdout
-    told = toolgate("call", "small:echo", "--arg", "text=x", "--json", PYTHONIOENCODING="ascii")
+    told = program("call", "small:echo", "--arg", "text=x", "--json", PYTHONIOENCODING="ascii")
     assert "größer" in json.loads(told.stdout)["content"][0]["text"]
 
 

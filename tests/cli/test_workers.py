@@ -255,12 +255,12 @@ def test_workers_end_with_their_supervisor(shared_store: Path, serve: Serve) -> 
 
 @pytest.mark.real
 def test_what_no_worker_can_start_with_is_reported_once(
-    shared_store: Path, command: Command, toolgate: Callable[..., Any]
+    shared_store: Path, command: Command, program: Callable[..., Any]
 ) -> None:
     path = shared_store / "toolgate.toml"
     text = path.read_text("utf-8").replace("[serve]", 'optimization = "nothing"\n[serve]')
     path.write_text(text, encoding="utf-8")
-    done = toolgate("serve", "--workers", str(WORKERS))
+    done = program("serve", "--workers", str(WORKERS))
     assert done.returncode == USAGE_ERROR
     assert done.stderr.count("nothing") == 1
     assert run_files() == []

@@ -1,17 +1,20 @@
 """The command line as a shell starts it, in a folder with a configuration and real servers."""
 
+import contextlib
 import io
 import json
+import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TextIO, TypeAlias
 
 import pytest
 
+from tests import forked
 from tests.limits import HANG_S
 from toolgate import cli, settings
 from toolgate.cli.terminal._context import SharedOptions, set_shared_options
@@ -143,7 +146,9 @@ def server_table(name: str, *args: str, **env: str) -> str:
 class Serving:
     """A gateway that runs in a process of its own."""
 
-    process: subprocess.Popen[str]
+    process: forked.Toolgate
+    output: TextIO
+    """What it writes."""
     address: str
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> int:
@@ -152,9 +157,8 @@ class Serving:
         return self.process.wait(timeout=HANG_S)
 
     def line(self, part: str) -> str:
-        """The next line on standard error that contains a text."""
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
+        """The next line that contains a text."""
+        for line in self.output:
             if part in line:
                 return line
         raise AssertionError(f"the gateway ended without saying {part!r}")
@@ -167,31 +171,23 @@ Serve: TypeAlias = Callable[..., Serving]
 @pytest.fixture
 def serve(folder: Path) -> Iterator[Serve]:
     """Gateways of the working folder, ended with the test."""
-    started: list[subprocess.Popen[str]] = []
+    with contextlib.ExitStack() as ends:
 
-    def run(*argv: str) -> Serving:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "toolgate", "serve", "--port", "0", *argv],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=folder,
-        )
-        started.append(process)
-        serving = Serving(process=process, address="")
-        line = serving.line(" serves http://")
-        address = next(word for word in line.split() if word.startswith("http://"))
-        return Serving(process=process, address=address.removesuffix("/mcp"))
+        def run(*argv: str) -> Serving:
+            read_end, write_end = os.pipe()
+            output = ends.enter_context(os.fdopen(read_end, encoding="utf-8"))
+            words = ("serve", "--port", "0", *argv)
+            environment = dict(os.environ)  # noqa: TID251 - that of the test
+            process = forked.Toolgate(words, env=environment, cwd=folder, output=write_end)
+            os.close(write_end)
+            ends.callback(process.wait, HANG_S)
+            ends.callback(process.kill)
+            serving = Serving(process=process, output=output, address="")
+            line = serving.line(" serves http://")
+            address = next(word for word in line.split() if word.startswith("http://"))
+            return replace(serving, address=address.removesuffix("/mcp"))
 
-    yield run
-    for process in started:
-        if process.poll() is None:
-            process.kill()
-        process.wait(timeout=HANG_S)
-        for stream in (process.stdout, process.stderr):
-            if stream is not None:
-                stream.close()
+        yield run
 
 
 def children_of(pid: int) -> list[int]:

@@ -39,7 +39,9 @@ class Site:
     ledger: Path
 
     @contextmanager
-    def gateway(self, env: Mapping[str, str] | None = None) -> Iterator[RunningGateway]:
+    def gateway(
+        self, env: Mapping[str, str] | None = None, prelude: str | None = ""
+    ) -> Iterator[RunningGateway]:
         """A gateway process over the store of the site, ready for calls."""
         command = [ledger_server.__file__, str(self.ledger)]
         servers = {"ledger": {"command": sys.executable, "args": command}}
@@ -48,7 +50,7 @@ class Site:
             "store": {"url": self.store_url},
             "audit": {"on_failure": self.on_failure},
         }
-        with gateway(self.folder, servers, settings, env) as running:
+        with gateway(self.folder, servers, settings, env, prelude=prelude) as running:
             running.wait_ready("ledger")
             yield running
 

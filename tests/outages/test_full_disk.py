@@ -37,7 +37,7 @@ async def test_calls_go_on_while_the_disk_is_full_and_are_recorded_afterwards(
 ) -> None:
     place, bytecode = site(tmp_path, "open"), tmp_path / "bytecode"
     env = {"PYTHONPYCACHEPREFIX": str(bytecode), "PYTHONDONTWRITEBYTECODE": ""}
-    with place.gateway(env) as running:
+    with place.gateway(env, prelude=None) as running:
         load = Load(address=running.run.address, key=running.run.key)
         async with load.running():
             await load.until_answered(20)

@@ -2,10 +2,10 @@
 
 import json
 import re
-import subprocess
+import signal
 import sys
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,11 +15,20 @@ import anyio
 import psutil
 import pytest
 
+from tests.forked import Toolgate
 from tests.limits import HANG_S
 from tests.outages import ledger_server
 from tests.outages.load import Load, until_metric
 from tests.postgres import PostgresServer
-from tests.real.processes import RunningGateway, gateway, isolated, wait_until
+from tests.real.processes import (
+    AnyProcess,
+    RunningGateway,
+    ended,
+    environment,
+    gateway,
+    isolated,
+    wait_until,
+)
 from tests.server.http_gateway import headers_for, modern
 from toolgate.store import AuditFilter, make_store
 
@@ -31,17 +40,18 @@ pytestmark = [
 
 RETRYING = "the store cannot be opened, retrying"
 WITHOUT_OVERRIDE = """
-import ctypes, os, sys
-PR_CAPBSET_DROP, CAP_DAC_OVERRIDE = 24, 1  # linux/prctl.h, linux/capability.h
-if os.getuid() == 0:  # who may write to read-only files otherwise
-    assert ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, 0, 0, 0) == 0
-os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+import ctypes
+CAP_DAC_OVERRIDE = 1  # linux/capability.h: root may write to read-only files
+library, version_3 = ctypes.CDLL(None), (ctypes.c_uint32 * 2)(0x20080522, 0)
+sets = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable; twice, for 64 bits
+assert library.capget(version_3, sets) == 0
+sets[0] &= ~(1 << CAP_DAC_OVERRIDE)
+assert library.capset(version_3, sets) == 0
 """
 SMALL_FILES = """
-import os, resource, sys
+import resource
 _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
 resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, hard))  # SQLite's index of its log fits
-os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 """
 
 
@@ -53,8 +63,8 @@ class Outage:
     reason: str
     """Words of the log that say what is wrong."""
     end: Callable[[psutil.Process], None]
-    prelude: Sequence[str] = ()
-    """What the process starts with, before `-m toolgate`."""
+    prelude: str = ""
+    """Code that runs in the process before the gateway."""
 
 
 def full(folder: Path, _: pytest.FixtureRequest | None) -> Outage:
@@ -65,7 +75,7 @@ def full(folder: Path, _: pytest.FixtureRequest | None) -> Outage:
         process.rlimit(psutil.RLIMIT_FSIZE, (hard, hard))
 
     url = f"sqlite:///{folder / 'toolgate.db'}"
-    return Outage(url=url, reason="full|disk I/O", end=end, prelude=("-c", SMALL_FILES))
+    return Outage(url=url, reason="full|disk I/O", end=end, prelude=SMALL_FILES)
 
 
 def read_only(folder: Path, _: pytest.FixtureRequest) -> Outage:
@@ -90,9 +100,7 @@ def unwritable(path: Path) -> Outage:
         for file in path.parent.glob(f"{path.name}*"):  # the log of SQLite has the same rights
             file.chmod(0o600)
 
-    return Outage(
-        url=f"sqlite:///{path}", reason="readonly", end=end, prelude=("-c", WITHOUT_OVERRIDE)
-    )
+    return Outage(url=f"sqlite:///{path}", reason="readonly", end=end, prelude=WITHOUT_OVERRIDE)
 
 
 def unreachable(folder: Path, request: pytest.FixtureRequest) -> Outage:
@@ -147,7 +155,7 @@ async def test_a_store_that_becomes_usable_is_opened(
 ) -> None:
     store = await anyio.to_thread.run_sync(outage, folder, request)
 
-    def repair(process: subprocess.Popen[bytes], log: Path) -> None:
+    def repair(process: AnyProcess, log: Path) -> None:
         wait_until(lambda: log_has(log, RETRYING), within_s=HANG_S, what="a retry")
         store.end(psutil.Process(process.pid))
 
@@ -201,17 +209,21 @@ def test_with_closed_a_gateway_without_its_store_ends_with_the_reason(
     config.write_text(
         f'[store]\nurl = "{store.url}"\n[audit]\non_failure = "closed"\n[serve]\nport = 0\n'
     )
-    done = subprocess.run(
-        [sys.executable, *store.prelude, "-m", "toolgate", "serve", "--config", str(config)],
-        capture_output=True,
-        text=True,
-        timeout=HANG_S,
-        check=False,
-        env=isolated(folder),
-    )
-    assert done.returncode not in {0, -9, -25}, done.stderr
-    assert re.search(store.reason, done.stderr, re.IGNORECASE), done.stderr
-    assert "Traceback" not in done.stderr
+    log = folder / "gateway.log"
+    with log.open("wb") as output:
+        process = Toolgate(
+            ("serve", "--config", str(config)),
+            env=environment(isolated(folder)),
+            cwd=folder,
+            output=output.fileno(),
+            prelude=store.prelude,
+        )
+    with ended(process):
+        status = process.wait(HANG_S)
+    said = log.read_text("utf-8")
+    assert status not in {0, -signal.SIGKILL, -signal.SIGXFSZ}, said
+    assert re.search(store.reason, said, re.IGNORECASE), said
+    assert "Traceback" not in said
 
 
 def call_as(running: RunningGateway, token: str, entry: str) -> str:

@@ -14,16 +14,18 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import psutil
 import tomlkit
 
+from tests import forked
 from tests.limits import HANG_S
 from toolgate.base import run_file
 from toolgate.types import Json
 
 T = TypeVar("T")
+AnyProcess: TypeAlias = subprocess.Popen[bytes] | forked.Toolgate
 
 VENDORED = Path(__file__).parents[1] / "vendored"
 PROBE_SERVER = (sys.executable, str(VENDORED / "probe_server.py"))
@@ -61,12 +63,24 @@ def running(
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            env=dict(os.environ) | dict(env or {}),  # noqa: TID251 - children live in this world
+            env=environment(env),
             cwd=cwd,
             start_new_session=True,
         )
-    try:
+    with ended(process):
         yield process
+
+
+def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """That of the test, which its children share, and more."""
+    return dict(os.environ) | dict(more or {})  # noqa: TID251
+
+
+@contextlib.contextmanager
+def ended(process: AnyProcess) -> Iterator[None]:
+    """End a process and its group."""
+    try:
+        yield
     finally:
         process.send_signal(signal.SIGTERM)
         try:
@@ -179,8 +193,8 @@ def gateway(
     settings: Mapping[str, Any] | None = None,
     env: Mapping[str, str] | None = None,
     *,
-    prelude: Sequence[str] = (),
-    on_start: Callable[[subprocess.Popen[bytes], Path], None] | None = None,
+    prelude: str | None = "",
+    on_start: Callable[[AnyProcess, Path], None] | None = None,
 ) -> Iterator[RunningGateway]:
     """A gateway process in front of `servers`, with everything it keeps below `folder`.
 
@@ -189,7 +203,8 @@ def gateway(
         servers: By name.
         settings: Tables of its configuration.
         env: Further variables.
-        prelude: Options of the interpreter, such as a program that goes on with the rest.
+        prelude: Code that runs in its process first; None: the interpreter starts anew, with the
+            variables that it reads itself.
         on_start: Called with the process and its log before it is known to serve.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -207,13 +222,29 @@ def gateway(
                     return run
         return None
 
-    command = (sys.executable, *prelude, "-m", "toolgate", "serve", "--config", str(config))
-    with running(command, log=log, env=env, cwd=folder) as process:
+    words = ("serve", "--config", str(config))
+    with contextlib.ExitStack() as ends:
+        process: AnyProcess
+        if prelude is None:
+            command = (sys.executable, "-m", "toolgate", *words)
+            process = ends.enter_context(running(command, log=log, env=env, cwd=folder))
+        else:
+            with log.open("wb") as output:
+                process = forked.Toolgate(
+                    words,
+                    env=environment(env),
+                    cwd=folder,
+                    output=output.fileno(),
+                    prelude=prelude,
+                )
+            ends.enter_context(ended(process))
         if on_start is not None:
             on_start(process, log)
         run = wait_until(announced, within_s=HANG_S, what="announcing the gateway")
         yield RunningGateway(url=f"{run.address}/mcp", run=run, log=log, config=config, env=env)
-        children = psutil.Process(process.pid).children(recursive=True)
+        children: list[psutil.Process] = []
+        with contextlib.suppress(psutil.NoSuchProcess):  # a test may have killed it
+            children = psutil.Process(process.pid).children(recursive=True)
         process.send_signal(signal.SIGTERM)
         process.wait(HANG_S)
         _, left = psutil.wait_procs(children, timeout=HANG_S)

@@ -40,7 +40,7 @@ async def test_the_serving_process_never_loads_what_only_commands_need(tmp_path:
     servers = {"a": {"command": python, "args": [script]}}
     with contextlib.ExitStack() as stack:
         running = stack.enter_context(
-            gateway(tmp_path, servers, env={"PYTHONPROFILEIMPORTTIME": "1"})
+            gateway(tmp_path, servers, env={"PYTHONPROFILEIMPORTTIME": "1"}, prelude=None)
         )
         running.wait_ready("a")
         for mode in ("auto", "legacy"):

@@ -6,6 +6,7 @@ import logging
 import os
 import socket
 from collections.abc import Iterator
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -75,8 +76,8 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def fit_once() -> Iterator[None]:
-    """Fit equal sets of prompts once per process, since many tests load the shipped packs."""
-    from toolgate.intents.semantic import stage
+    """Read and fit equal prompts once per process, since many tests load the shipped packs."""
+    from toolgate.intents.semantic import readings, stage
 
     fit = stage.fit
     models: dict[str, Any] = {}
@@ -94,4 +95,5 @@ def fit_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stage, "fit", cached_fit)
+        patch.setattr(readings, "in_english", cache(readings.in_english))
         yield

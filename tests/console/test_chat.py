@@ -7,7 +7,7 @@ import pytest
 from tests.chat.chat_gateway import LOOK_UP, WITH_DOCUMENTS, add_guide, chatting, grading
 from tests.chat.test_openai_api import weather
 from tests.console.console_client import visible_text
-from toolgate.console.pages.chat import as_shown
+from toolgate.console.pages.models.chat import as_shown
 
 pytestmark = pytest.mark.anyio
 

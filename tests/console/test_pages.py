@@ -30,7 +30,7 @@ PAGES = (
     "go", "go?q=note", "connect", "packs", "settings", "setting?name=mode", "options",
     "server/log?name=notes", "project?name=default", "why", "why?tool=notes:add", "approvals",
     "audit", "audit/verify", "sessions", "cost", "chat", "evaluation",
-    "documents",
+    "documents", "prompts", "prompt?name=vs-grade", "connections", "connections/log",
 )  # fmt: skip
 
 

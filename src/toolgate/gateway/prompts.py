@@ -141,6 +141,10 @@ class PromptService:
         text = None if found is None else found.text
         return {**await self._shown_foreign(caller, foreign), "text": text}
 
+    def default_text(self, name: str) -> str | None:
+        """The text that a prompt has unless it is replaced; None if its server provides it."""
+        return self._prompts.default_text(name)
+
     async def versions(self, caller: Caller, name: str) -> list[StoredPrompt]:
         """All replacements of a prompt, oldest first.
 

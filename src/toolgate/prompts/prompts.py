@@ -82,6 +82,11 @@ class Prompts:
         shipped = _ours(name)
         return _in_force(shipped, (await self._latest(project_id)).get(shipped.name))
 
+    def default_text(self, name: str) -> str | None:
+        """The text that ships with Toolgate; None if the prompt is not built in."""
+        shipped = _shipped().get(_key(name))
+        return None if shipped is None else shipped.text
+
     async def render(self, project_id: str, name: str, values: Mapping[str, str]) -> str:
         """The text of a built-in prompt with its fields filled in; see `Render`."""
         return fill((await self.get(project_id, name)).text, values)

@@ -61,7 +61,25 @@ class StatementRepository(Protocol):
         ...
 
     async def select(
-        self, project_id: str, *, caller_id: str | None = None, since: str = "", limit: int = 100
+        self,
+        project_id: str,
+        *,
+        caller_id: str | None = None,
+        connection: str | None = None,
+        outcome: StatementOutcome | None = None,
+        since: str = "",
+        before: tuple[str, str] | None = None,
+        limit: int = 100,
     ) -> list[StoredStatement]:
-        """Statements of a project, of one caller or of all, newest first."""
+        """Statements of a project, newest first.
+
+        Args:
+            project_id: The project.
+            caller_id: Only those of this caller.
+            connection: Only those on this connection.
+            outcome: Only those with this result.
+            since: Only those at this time or later; UTC, ISO 8601; empty: all.
+            before: Time and id of the last statement of the previous page.
+            limit: At most as many, up to 10,000.
+        """
         ...

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from sqlalchemy import RowMapping, select
+from sqlalchemy import RowMapping, and_, or_, select
 
 from toolgate.store.engine import tables
 from toolgate.store.engine.database import SqlDatabase
 from toolgate.store.engine.text import escape_text, unescape_text
-from toolgate.store.repositories.statements import StoredStatement
+from toolgate.store.repositories.statements import StatementOutcome, StoredStatement
 
 __all__ = ["SqlStatements"]
 
@@ -37,15 +37,37 @@ class SqlStatements:
         await self._database.execute(insert, row)
 
     async def select(
-        self, project_id: str, *, caller_id: str | None = None, since: str = "", limit: int = 100
+        self,
+        project_id: str,
+        *,
+        caller_id: str | None = None,
+        connection: str | None = None,
+        outcome: StatementOutcome | None = None,
+        since: str = "",
+        before: tuple[str, str] | None = None,
+        limit: int = 100,
     ) -> list[StoredStatement]:
-        """Statements of a project, of one caller or of all, newest first."""
+        """Statements of a project, newest first; see `StatementRepository.select`."""
         table = tables.statements
-        query = select(table).where(table.c.project_id == escape_text(project_id))
-        if caller_id is not None:
-            query = query.where(table.c.caller_id == escape_text(caller_id))
+        equal = {
+            table.c.project_id: project_id,
+            table.c.caller_id: caller_id,
+            table.c.connection: connection,
+            table.c.outcome: outcome,
+        }
+        query = select(table).where(
+            *(column == escape_text(value) for column, value in equal.items() if value is not None)
+        )
         if since:
             query = query.where(table.c.at >= escape_text(since))
+        if before is not None:
+            at, statement_id = map(escape_text, before)
+            query = query.where(
+                or_(
+                    table.c.at < at,
+                    and_(table.c.at == at, table.c.statement_id < statement_id),
+                )
+            )
         query = query.order_by(table.c.at.desc(), table.c.statement_id.desc())
         query = query.limit(max(1, min(limit, _MAX_ROWS)))
         return await self._database.fetch_all(query, _from)

@@ -45,9 +45,19 @@ class DatabaseContract(StoreFixtures):
         assert await store.statements.select(SAMPLE_PROJECT, caller_id="ann", limit=1) == [second]
         assert await store.statements.select(SAMPLE_PROJECT, since=second.at) == [other, second]
         assert await store.statements.select("other") == []
+        elsewhere = replace(first, statement_id="4", connection="hr", outcome="failed")
+        await store.statements.append(elsewhere)
+        select = store.statements.select
+        assert await select(SAMPLE_PROJECT, connection="hr") == [elsewhere]
+        assert await select(SAMPLE_PROJECT, outcome="refused") == [first]
+        page = await select(SAMPLE_PROJECT, limit=2)
+        assert page == [other, second]
+        last = (page[-1].at, page[-1].statement_id)
+        assert await select(SAMPLE_PROJECT, before=last, limit=1) == [elsewhere]
+        assert await select(SAMPLE_PROJECT, before=(elsewhere.at, "4")) == [first]
 
         pruned = await store.prune(Retention(statement_days=1), now="2026-07-03T00:00:00.000Z")
-        assert pruned == PrunedCounts(statements=1)
+        assert pruned == PrunedCounts(statements=2)
         pruned = await store.prune(Retention(statement_max_bytes=0), now=NOW)
         assert pruned == PrunedCounts(statements=2)
 

@@ -8,7 +8,7 @@ from toolgate.base import json_text
 from toolgate.base.ids import new_id
 from toolgate.chat import Run, TurnRequest
 from toolgate.console.pages.approvals import is_person
-from toolgate.console.pages.chat import chat_of
+from toolgate.console.pages.models.chat import chat_of
 from toolgate.console.request import Visit
 from toolgate.console.route import Route
 from toolgate.errors import ArgumentError, ForbiddenError

@@ -1,0 +1,1 @@
+"""Pages of chat models: threads, documents, prompts, quality of answers."""

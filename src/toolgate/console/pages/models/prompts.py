@@ -1,0 +1,156 @@
+"""The Prompts pages: all prompts, and one with its versions, their differences, and a trial."""
+
+import difflib
+from collections.abc import Sequence
+
+from starlette.responses import Response
+
+from toolgate.console.request import Visit
+from toolgate.console.route import Route
+from toolgate.errors import ArgumentError
+from toolgate.store import StoredPrompt
+from toolgate.types import Json
+
+__all__ = ["ROUTES"]
+
+_VALUE = "value:"
+"""Prefix of form fields with the values of placeholders."""
+
+_CONTEXT_LINES = 3
+"""Unchanged lines shown around a change (chosen: what `diff -u` shows)."""
+
+
+async def _list(visit: Visit) -> Response:
+    prompts = await visit.gateway.prompts.prompts(visit.caller)
+    word, state = visit.asked("q").strip().casefold(), visit.asked("state")
+    matching = [
+        prompt
+        for prompt in prompts
+        if word in f"{prompt['name']} {prompt['title']}".casefold()
+        and (state != "replaced" or not prompt["is_default"])
+    ]
+    return visit.page(
+        "prompts.html", prompts=matching, total=len(prompts), word=visit.asked("q"), state=state
+    )
+
+
+async def _show(visit: Visit) -> Response:
+    return await _page(visit)
+
+
+async def _page(
+    visit: Visit,
+    *,
+    lines: Sequence[str] = (),
+    rendered: str | None = None,
+    values: Json | None = None,
+) -> Response:
+    name = visit.typed("name")
+    service = visit.gateway.prompts
+    prompt = await service.prompt(visit.caller, name)
+    default = service.default_text(name)
+    versions = await service.versions(visit.caller, name)
+    text = visit.typed("text") if visit.was_sent else prompt["text"]
+    compared = _compared(visit, versions, default)
+    trial = await service.try_out(visit.caller, name, None, {})
+    return visit.page(
+        "prompt.html",
+        prompt=prompt,
+        name=name,
+        text=text,
+        is_known=prompt["text"] is not None or visit.was_sent,
+        default=default,
+        versions=versions[::-1],
+        last=_last(versions),
+        compared=compared,
+        lines=lines,
+        rendered=rendered,
+        fields=trial["fields"],
+        values=values or {},
+        value_prefix=_VALUE,
+    )
+
+
+async def _act(visit: Visit) -> Response:
+    service, name, text = visit.gateway.prompts, visit.typed("name"), _text(visit)
+    match visit.typed("do"):
+        case "try":
+            values = {
+                field.removeprefix(_VALUE): value
+                for field, value in visit.sent_fields()
+                if field.startswith(_VALUE) and value
+            }
+            trial = await service.try_out(visit.caller, name, text, values)
+            return await _page(visit, rendered=str(trial["text"]), values=dict(values))
+        case "compare":
+            prompt = await service.prompt(visit.caller, name)
+            lines = _difference(str(prompt["text"] or ""), text)
+            return await _page(visit, lines=lines or ["  No changes."])
+        case "save":
+            _check_unchanged(visit, await service.versions(visit.caller, name))
+            await service.replace(visit.caller, name, text)
+            message = "Saved. Models receive the new text from the next request."
+        case "restore":
+            done = await service.clear(visit.caller, name)
+            message = "The default text was restored." if done else "It has the default text."
+        case other:
+            raise ArgumentError(f"Unknown action {other[:40]!r}.")
+    return visit.go("prompt", message=message, name=name)
+
+
+def _text(visit: Visit) -> str:
+    """Return the submitted text with the line ends of the stored ones; browsers send CRLF."""
+    return visit.typed("text").replace("\r\n", "\n")
+
+
+def _last(versions: Sequence[StoredPrompt]) -> int:
+    return versions[-1].version if versions else 0
+
+
+def _check_unchanged(visit: Visit, versions: Sequence[StoredPrompt]) -> None:
+    """Check that nobody has saved the prompt since the page was loaded.
+
+    Raises:
+        ArgumentError: Somebody has.
+    """
+    if visit.typed("state") != str(_last(versions)):
+        raise ArgumentError(
+            "The prompt was changed in the meantime.",
+            hint="Compare your text with the current version below, then save it again.",
+        )
+
+
+def _compared(visit: Visit, versions: Sequence[StoredPrompt], default: str | None) -> Json | None:
+    """Return the two versions that the address names, with their differences."""
+    texts = {0: default or ""}
+    texts |= {row.version: default or "" if row.text is None else row.text for row in versions}
+    asked = visit.asked("version")
+    if not asked.isdecimal() or int(asked) not in texts:
+        return None
+    number = int(asked)
+    base = visit.asked("with")
+    other = int(base) if base.isdecimal() and int(base) in texts else max(0, number - 1)
+    return {
+        "version": number,
+        "with": other,
+        "text": texts[number],
+        "lines": _difference(texts[other], texts[number]),
+    }
+
+
+def _difference(before: str, after: str) -> list[str]:
+    """Return changed lines with their context; each begins as in `difflib.ndiff`."""
+    unified = difflib.unified_diff(
+        before.splitlines(), after.splitlines(), n=_CONTEXT_LINES, lineterm=""
+    )
+    return [
+        f"{line[0]} {line[1:]}" if line[0] in "+- " else line
+        for at, line in enumerate(unified)
+        if at > 1  # the names of files
+    ]
+
+
+ROUTES = (
+    Route(path="prompts", show=_list),
+    Route(path="prompt", show=_show, act=_act),
+)

@@ -200,6 +200,8 @@ class ChatService:
                 turn.pending = pending_calls(thread.state, messages)
                 turn.history = usable([*messages, *placeholders(turn.pending)])
             turn.thread_tools = [str(key) for key in json_array(thread.state.get("tools"))]
+            tool_turns = json_object(thread.state.get("tool_turns"))
+            turn.tool_turns = {key: str(turn_id) for key, turn_id in tool_turns.items()}
             turn.flush = writer.flush
             writer.turn = turn
             turn.history = await compacted(turn, writer.compaction)

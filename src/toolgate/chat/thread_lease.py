@@ -219,8 +219,10 @@ class TurnWriter:
         await self._write(tail, state=self._state(), ends=True)
 
     def _state(self) -> Json:
-        state: Json = {**self.compaction.state(), "tools": self.turn.thread_tools}
         turn = self.turn
+        state: Json = {**self.compaction.state(), "tools": turn.thread_tools}
+        if turn.tool_turns:
+            state["tool_turns"] = turn.tool_turns
         earlier = [pending.entry for pending in turn.pending]
         own = [{**entry, "turn_id": turn.turn_id} for entry in turn.waiting]
         if own or earlier:

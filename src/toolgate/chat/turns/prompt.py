@@ -22,7 +22,7 @@ async def prompt_of(turn: Turn, state: TurnState) -> tuple[Message, ...]:
         for call_id, documents in (turn.documents.items() if is_tail else ())
     }
     current = _this_turn(turn, state.get("messages", []), quotations)
-    everything = [*turn.history, *current]
+    everything = _with_new_tools(turn, [*turn.history, *current])
     cleaned = clean_messages(everything, this_turn=turn.turn_id, policy_of=turn.policy_of)
     return repair((Message(role="system", content=system), *cleaned))
 
@@ -63,6 +63,22 @@ def _this_turn(
         else:
             messages_of_turn.append(message)
     return messages_of_turn
+
+
+def _with_new_tools(turn: Turn, messages: Sequence[Message]) -> list[Message]:
+    """Return the messages; the question of each turn names the tools that the turn added."""
+    added: dict[str, list[str]] = {}
+    for offer in turn.offers.by_name.values():
+        if offer.key in turn.tool_turns:
+            added.setdefault(turn.tool_turns[offer.key], []).append(offer.name)
+    if not added:
+        return list(messages)
+    return [
+        replace(message, loads=tuple(added.pop(str(message.notes.get("turn")), ())))
+        if message.role == "user"
+        else message
+        for message in messages
+    ]
 
 
 def _with_extras(turn: Turn, message: Message) -> Message:

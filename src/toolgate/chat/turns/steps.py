@@ -69,6 +69,7 @@ async def _offer(turn: Turn, query: str, raised: Sequence[str]) -> None:
     settings = turn.settings
     if turn.request.parameters.get("tool_choice") == "none" and not turn.request.tools:
         return
+    before = frozenset(turn.thread_tools)
     turn.offers, turn.thread_tools = await find_tools(
         turn.gateway,
         turn.caller,
@@ -82,6 +83,9 @@ async def _offer(turn: Turn, query: str, raised: Sequence[str]) -> None:
         with_meta=settings.meta_tools,
         raised=raised,
     )
+    if turn.history:
+        new = (key for key in turn.thread_tools if key not in before)
+        turn.tool_turns |= dict.fromkeys(new, turn.turn_id)
     turn.emit(
         {
             "tools": {

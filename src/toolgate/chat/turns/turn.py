@@ -93,6 +93,10 @@ class Turn:
     thread_tools: list[str] = field(default_factory=list[str])
     """Keys of tools that the thread has offered so far."""
 
+    tool_turns: dict[str, str] = field(default_factory=dict[str, str])
+    """The turn in which the thread first offered a tool, by its key, if there were turns before
+    it."""
+
     rules: str = ""
     """Rules for this request, only in this turn."""
 

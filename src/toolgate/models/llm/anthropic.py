@@ -2,11 +2,17 @@
 
 Both are lost when its models are used through an OpenAI-compatible URL.
 https://docs.claude.com/en/api/messages
+
+Tools that a conversation gets later are loaded where they were found, with `defer_loading` and
+references: otherwise they would change the list of tools, and with it the start of the request,
+so that nothing of the conversation would come from the prompt cache.
+https://docs.claude.com/en/docs/agents-and-tools/tool-use/tool-search-tool
 """
 
 import re
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, cast
 
 import anthropic
@@ -55,6 +61,13 @@ _REASONS: Mapping[str, FinishReason] = {
     "refusal": "content_filter",
 }
 _EPHEMERAL = {"type": "ephemeral"}
+_LOADER = "load_tools"
+"""Name of the call whose result loads tools; it stands in the conversation only."""
+_CACHEABLE_CHARS = 4_096
+"""Characters of a conversation from which tools are loaded later: about 1,024 tokens, the shortest
+start of a request that the service caches for Sonnet and Opus 4. What is shorter is cheaper to
+read again.
+https://docs.claude.com/en/docs/build-with-claude/prompt-caching#cache-limitations"""
 _DATA_URL = re.compile(r"data:(image/[a-z+.-]+);base64,(.+)", re.DOTALL)
 
 
@@ -82,6 +95,10 @@ class Options:
 
     cache: bool = True
     """Whether to mark the parts of a request that later ones repeat, for prompt caching."""
+
+    tool_search: bool = True
+    """Whether tools that a thread gets later are loaded where they were found, which keeps the
+    prompt cache valid; set it to false for models that know no `tool_reference`."""
 
     connect_s: float = 10.0
     """Seconds to connect; 0.1 to 300."""
@@ -162,7 +179,8 @@ class AnthropicModel:
 
     def _body(self, request: ChatRequest) -> Json:
         options, asked = self._options, request.parameters
-        system, messages = _messages(request.messages)
+        deferred = self._deferred(request)
+        system, messages = _messages(request.messages, deferred)
         max_tokens = (
             asked.get("max_completion_tokens") or asked.get("max_tokens") or options.max_tokens
         )
@@ -170,7 +188,7 @@ class AnthropicModel:
         if system:
             body["system"] = [{"type": "text", "text": system}]
         if request.tools:
-            body["tools"] = [_tool(tool) for tool in request.tools]
+            body["tools"] = _tools(request.tools, deferred)
             if choice := _choice(asked):
                 body["tool_choice"] = choice
         for name in ("temperature", "top_p"):
@@ -184,6 +202,22 @@ class AnthropicModel:
         if options.cache:
             _hint(body)
         return body
+
+    def _deferred(self, request: ChatRequest) -> frozenset[str]:
+        """Return the names of the tools that the conversation loads."""
+        options = self._options
+        # With thinking, the service wants a thinking block before the call that loads tools.
+        if not options.tool_search or not options.cache or options.thinking_tokens:
+            return frozenset()
+        offered = {str(json_object(tool.get("function")).get("name")) for tool in request.tools}
+        loaded: set[str] = set()
+        n_chars = 0
+        for message in request.messages:
+            if n_chars >= _CACHEABLE_CHARS:
+                loaded.update(name for name in message.loads if name in offered)
+            n_chars += len(message.text) if message.role != "system" else 0
+        # The service rejects requests in which all tools are deferred.
+        return frozenset(loaded if len(loaded) < len(offered) else ())
 
     def _translated(self, error: anthropic.AnthropicError) -> ModelError:
         """Return the error as a `ModelError`."""
@@ -281,23 +315,36 @@ class _AnthropicStream:
         yield Finish("tool_calls" if reason == "stop" and self._calls >= 0 else reason)
 
 
-def _messages(messages: Sequence[Message]) -> tuple[str, list[Json]]:
-    """Return system text and messages; consecutive messages of one role are merged."""
+def _messages(
+    messages: Sequence[Message], deferred: Collection[str] = ()
+) -> tuple[str, list[Json]]:
+    """Return system text and messages; consecutive messages of one role are merged.
+
+    Args:
+        messages: The conversation.
+        deferred: Tools that the messages load which name them in `loads`.
+    """
     system = "\n\n".join(
         message.text for message in messages if message.role == "system" and message.text
     )
     converted: list[Json] = []
+    call_ids = (f"{_LOADER}_{number}" for number in count())
+
+    def add(role: str, blocks: list[Json]) -> None:
+        if converted and converted[-1]["role"] == role:
+            converted[-1]["content"] += blocks
+        elif blocks:
+            converted.append({"role": role, "content": blocks})
+
     for message in messages:
         if message.role == "system":
             continue
-        role = "assistant" if message.role == "assistant" else "user"
-        blocks = _blocks(message)
-        if not blocks:
-            continue
-        if converted and converted[-1]["role"] == role:
-            converted[-1]["content"] += blocks
-        else:
-            converted.append({"role": role, "content": blocks})
+        if names := [name for name in message.loads if name in deferred]:
+            call_id = next(call_ids)
+            add("assistant", [{"type": "tool_use", "id": call_id, "name": _LOADER, "input": {}}])
+            references = [{"type": "tool_reference", "tool_name": name} for name in names]
+            add("user", [{"type": "tool_result", "tool_use_id": call_id, "content": references}])
+        add("assistant" if message.role == "assistant" else "user", _blocks(message))
     return system, converted
 
 
@@ -331,6 +378,15 @@ def _part(part: Json) -> Json:
     return {"type": "image", "source": source}
 
 
+def _tools(tools: Sequence[Json], deferred: Collection[str]) -> list[Json]:
+    """Return the definitions, deferred ones last: those are no part of the start of a request."""
+    converted = [_tool(tool) for tool in tools]
+    return [
+        *(tool for tool in converted if tool["name"] not in deferred),
+        *({**tool, "defer_loading": True} for tool in converted if tool["name"] in deferred),
+    ]
+
+
 def _tool(tool: Json) -> Json:
     function = json_object(tool.get("function"))
     schema = json_object(function.get("parameters")) or {"type": "object", "properties": {}}
@@ -360,8 +416,9 @@ def _choice(asked: Mapping[str, object]) -> Json | None:
 
 def _hint(body: Json) -> None:
     """Mark tools, system message and conversation for prompt caching."""
-    if body.get("tools"):
-        body["tools"][-1] = {**body["tools"][-1], "cache_control": _EPHEMERAL}
+    first = [at for at, tool in enumerate(body.get("tools", ())) if "defer_loading" not in tool]
+    if first:  # the service rejects a mark on a deferred tool
+        body["tools"][first[-1]] = {**body["tools"][first[-1]], "cache_control": _EPHEMERAL}
     if body.get("system"):
         body["system"][-1] = {**body["system"][-1], "cache_control": _EPHEMERAL}
     if body["messages"]:

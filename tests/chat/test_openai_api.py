@@ -211,6 +211,29 @@ async def test_a_response_has_the_whole_input_and_its_continuation_too() -> None
 
 
 @pytest.mark.anyio
+async def test_threads_of_single_responses_are_listed_only_on_request() -> None:
+    """A client may make one with each request; people look for threads that they named."""
+    async with chatting(fallback={"text": "Yes."}) as place:
+        await place.post("/v1/responses", {"model": "main", "input": "Once"})
+        await place.post("/v1/responses", {"model": "main", "input": "x", "conversation": "mine"})
+
+        async def listed(query: str = "") -> list[str]:
+            _, body = await place.get(f"/api/v1/threads{query}")
+            return [thread["thread_id"] for thread in body["threads"]]
+
+        assert await listed() == ["mine"]
+        newest, single = await listed("?responses=true")
+        assert newest == "mine"
+        assert single.startswith("response-")
+        async with place.session.get(f"{place.url}/console/chat") as answer:
+            page = await answer.text()
+        assert single not in page
+        assert 'href="/console/chat?responses=1"' in page
+        async with place.session.get(f"{place.url}/console/chat?responses=1") as answer:
+            assert single in await answer.text()
+
+
+@pytest.mark.anyio
 async def test_results_of_tools_of_the_client_reach_the_model_with_their_call() -> None:
     """In the input of a new response, from a client that stores the conversation itself."""
     async with chatting(fallback={"text": "It is open."}) as place:

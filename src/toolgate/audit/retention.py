@@ -35,6 +35,7 @@ def retention_of(settings: StoreSettings) -> Retention:
         statement_days=settings.statement_days,
         statement_max_bytes=settings.statement_max_mb * _MIB,
         thread_days=settings.thread_days,
+        response_days=settings.response_days,
         thread_max_bytes=settings.thread_max_mb * _MIB,
     )
 

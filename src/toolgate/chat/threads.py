@@ -82,9 +82,20 @@ class ThreadService:
         row = await self._store.get(caller.project_id, _PROJECT, _PROJECT)
         return {} if row is None else row.settings
 
-    async def recent(self, caller: Caller, *, limit: int = 100) -> list[StoredThread]:
-        """Return the caller's threads, most recently used first."""
-        rows = await self._store.select(caller.project_id, caller.caller_id, limit=limit)
+    async def recent(
+        self, caller: Caller, *, with_responses: bool = False, limit: int = 100
+    ) -> list[StoredThread]:
+        """Return the caller's threads, most recently used first.
+
+        Args:
+            caller: The caller.
+            with_responses: Whether to include the threads of single responses, of which a client
+                may make one with each request.
+            limit: At most as many.
+        """
+        rows = await self._store.select(
+            caller.project_id, caller.caller_id, with_responses=with_responses, limit=limit
+        )
         return [row for row in rows if row.name]
 
     async def history(

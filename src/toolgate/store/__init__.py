@@ -83,6 +83,7 @@ from toolgate.store.repositories.statements import (
     StoredStatement,
 )
 from toolgate.store.repositories.threads import (
+    RESPONSE_PREFIX,
     StoredArtifact,
     StoredMessage,
     StoredSpending,
@@ -108,6 +109,7 @@ from toolgate.types import PluginSpec
 
 __all__ = [
     "DURATION_BOUNDS_MS",
+    "RESPONSE_PREFIX",
     "AccessRepository",
     "ApprovalFilter",
     "ApprovalRepository",

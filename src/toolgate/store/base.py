@@ -82,6 +82,9 @@ class Retention:
     thread_days: float = 365.0
     """Days to keep threads after their last turn."""
 
+    response_days: float = 30.0
+    """Days to keep threads whose names begin with `RESPONSE_PREFIX` after their last turn."""
+
     thread_max_bytes: int = 1024 * 2**20
     """Largest estimated size of threads in bytes; the least recently used are deleted first."""
 

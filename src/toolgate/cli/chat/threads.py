@@ -26,12 +26,17 @@ Thread = Annotated[str, typer.Argument(metavar="THREAD", help="Name of the threa
 
 
 @app.command("list")
-def list_threads(as_json: AsJson = False) -> int:
+def list_threads(
+    responses: Annotated[
+        bool, typer.Option("--responses", help="Also single responses of /v1/responses.")
+    ] = False,
+    as_json: AsJson = False,
+) -> int:
     """List your threads, last used first. Exit status 3 if there are none.
 
     JSON: a list of {"thread_id", "created_at", "used_at", "messages", "running", "waiting"}
     """
-    return anyio.run(_list, as_json)
+    return anyio.run(_list, responses, as_json)
 
 
 @app.command()
@@ -76,9 +81,9 @@ def usage(thread: Thread, as_json: AsJson = False) -> int:
     return anyio.run(_usage, thread, as_json)
 
 
-async def _list(as_json: bool) -> int:
+async def _list(responses: bool, as_json: bool) -> int:
     async with open_gateway(connect=()) as gateway:
-        threads = await gateway.rows("threads")
+        threads = await gateway.rows("threads", responses="true" if responses else "")
     if as_json:
         print_json(threads)
     elif threads:

@@ -61,6 +61,7 @@ from toolgate.server.openai.embeddings import embeddings, read_embeddings
 from toolgate.server.openai.response_ids import ResponseId
 from toolgate.server.openai.responses_api import ResponseWriter, read_response, stored_response
 from toolgate.server.openai.thread_names import thread_from_user, thread_of_request
+from toolgate.store import RESPONSE_PREFIX
 from toolgate.types import Caller, Json, json_object
 
 __all__ = ["ChatApi"]
@@ -281,7 +282,7 @@ class ChatApi:
             await ResponseId.read(previous).check_last(self._chat.threads, call.caller)
         request = self._with_thread(call, request)
         if request.thread is None and call.body.get("store") is not False:
-            request = replace(request, thread=f"response-{new_id()}")
+            request = replace(request, thread=f"{RESPONSE_PREFIX}{new_id()}")
         request = replace(request, is_whole=True)
         run = self._chat.start(request)
         send = with_header(call.send, b"x-toolgate-run", run.run_id.encode())

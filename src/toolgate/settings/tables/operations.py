@@ -73,6 +73,10 @@ class StoreSettings:
     thread_days: float = between(365.0, 0, 36_500)
     """How long chat threads of `/v1` are kept after their last turn, in days; 0 to 36,500."""
 
+    response_days: float = between(30.0, 0, 36_500)
+    """How long responses of `/v1/responses` that belong to no conversation are kept after the last
+    one that continued them, in days; 0 to 36,500. OpenAI keeps them for 30 days, too."""
+
     thread_max_mb: int = between(1024, 1, 1_048_576)
     """Maximum size of chat threads in megabytes; 1 to 1,048,576."""
 

@@ -7,12 +7,17 @@ from typing import Any, Protocol
 from toolgate.types import Json
 
 __all__ = [
+    "RESPONSE_PREFIX",
     "StoredArtifact",
     "StoredMessage",
     "StoredSpending",
     "StoredThread",
     "ThreadRepository",
 ]
+
+RESPONSE_PREFIX = "response-"
+"""Start of the names of threads that belong to a single response: no person named them, and a
+client may make one with each request."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,9 +135,21 @@ class ThreadRepository(Protocol):
         ...
 
     async def select(
-        self, project_id: str, caller_id: str | None, *, limit: int = 100
+        self,
+        project_id: str,
+        caller_id: str | None,
+        *,
+        with_responses: bool = True,
+        limit: int = 100,
     ) -> list[StoredThread]:
-        """Threads of a caller, or of all callers of a project, most recently used first."""
+        """Threads of a caller, or of all callers of a project, most recently used first.
+
+        Args:
+            project_id: The project.
+            caller_id: The caller; None: all.
+            with_responses: Whether to include those whose names begin with `RESPONSE_PREFIX`.
+            limit: At most as many.
+        """
         ...
 
     async def begin_turn(

@@ -14,6 +14,7 @@ from toolgate.store.sql import schemas
 from toolgate.store.sql.audit import chain
 from toolgate.store.sql.audit.records import SqlAudit
 from toolgate.store.sql.catalog import has_server, mark_listed
+from toolgate.store.sql.threads import is_response
 from toolgate.store.sql.usage import is_orphan
 
 __all__ = ["Pruning"]
@@ -80,7 +81,12 @@ class Pruning:
                 tables.approvals,
                 tables.approvals.c.expires_at < self._days_ago(retention.approval_days),
             ),
-            threads=await self._prune_old(
+            threads=await self._drop(
+                tables.threads,
+                is_response()
+                & (tables.threads.c.used_at < self._days_ago(retention.response_days)),
+            )
+            + await self._prune_old(
                 tables.threads,
                 ("used_at", "thread_id"),
                 retention.thread_days,

@@ -6,12 +6,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from sqlalchemy import Connection, RowMapping, bindparam, delete, func, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    RowMapping,
+    bindparam,
+    delete,
+    func,
+    select,
+    update,
+)
 
 from toolgate.store.engine import tables
 from toolgate.store.engine.database import Insert, SqlDatabase
 from toolgate.store.engine.text import escape_text, unescape_text
 from toolgate.store.repositories.threads import (
+    RESPONSE_PREFIX,
     StoredArtifact,
     StoredMessage,
     StoredSpending,
@@ -93,11 +103,16 @@ class SqlThreads:
         return await self._database.read(lambda opened: _find(opened, project_id, caller_id, name))
 
     async def select(
-        self, project_id: str, caller_id: str | None, *, limit: int = 100
+        self,
+        project_id: str,
+        caller_id: str | None,
+        *,
+        with_responses: bool = True,
+        limit: int = 100,
     ) -> list[StoredThread]:
-        """Threads of a caller, or of all callers of a project, most recently used first."""
+        """Threads, most recently used first; see `ThreadRepository.select`."""
         return await self._database.read(
-            lambda opened: _select(opened, project_id, caller_id, limit)
+            lambda opened: _select(opened, project_id, caller_id, with_responses, limit)
         )
 
     async def begin_turn(
@@ -198,14 +213,27 @@ def _find(opened: Connection, project_id: str, caller_id: str, name: str) -> Sto
     return None if row is None else _thread_from(row)
 
 
+def is_response() -> ColumnElement[bool]:
+    """The condition for threads of single responses."""
+    # Not LIKE, which ignores case in SQLite only.
+    start = func.substr(tables.threads.c.name, 1, len(RESPONSE_PREFIX))
+    return start == RESPONSE_PREFIX
+
+
 def _select(
-    opened: Connection, project_id: str, caller_id: str | None, limit: int
+    opened: Connection,
+    project_id: str,
+    caller_id: str | None,
+    with_responses: bool,  # noqa: FBT001 - private
+    limit: int,
 ) -> list[StoredThread]:
     """Return threads, most recently used first."""
     table = tables.threads
     query = select(table).where(table.c.project_id == escape_text(project_id))
     if caller_id is not None:
         query = query.where(table.c.caller_id == escape_text(caller_id))
+    if not with_responses:
+        query = query.where(~is_response())
     query = query.order_by(table.c.used_at.desc(), table.c.thread_id.desc()).limit(limit)
     return [_thread_from(row) for row in opened.execute(query).mappings()]
 

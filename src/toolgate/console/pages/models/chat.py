@@ -103,7 +103,10 @@ def chat_of(visit: Visit) -> ChatService:
 async def _list(visit: Visit) -> Response:
     if visit.app.chat is None:
         return visit.page("chat.html", threads=(), is_there=False, searched="", has_threads=False)
-    threads = await visit.app.chat.threads.recent(visit.caller, limit=_MOST_THREADS)
+    with_responses = visit.asked("responses") == "1"
+    threads = await visit.app.chat.threads.recent(
+        visit.caller, with_responses=with_responses, limit=_MOST_THREADS
+    )
     searched = visit.asked("q").strip()
     matching = [thread for thread in threads if searched.casefold() in thread.name.casefold()]
     return visit.page(
@@ -111,6 +114,7 @@ async def _list(visit: Visit) -> Response:
         threads=matching,
         is_there=True,
         searched=searched,
+        with_responses=with_responses,
         has_threads=bool(threads),
         **await _pickers(visit, visit.app.chat, {}),
     )

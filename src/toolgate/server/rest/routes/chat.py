@@ -2,9 +2,11 @@
 
 from typing import Annotated
 
+from pydantic import Field
+
 from toolgate.chat import ChatService, Choices
 from toolgate.errors import UnknownModelError
-from toolgate.server.rest.models import TableFields
+from toolgate.server.rest.models import Query, TableFields
 from toolgate.server.rest.routing import Call, Routes
 from toolgate.types import Json, json_object
 
@@ -22,8 +24,16 @@ def _chat(call: Call) -> ChatService:
     return call.app.chat
 
 
+class ThreadQuery(Query):
+    """Which threads."""
+
+    responses: bool = Field(
+        default=False, description="Whether to list single responses of /v1/responses, too."
+    )
+
+
 @routes.get("threads")
-async def threads(call: Call) -> Json:
+async def threads(call: Call, query: ThreadQuery) -> Json:
     """List the caller's threads, the last used first."""
     return {
         "threads": [
@@ -35,7 +45,9 @@ async def threads(call: Call) -> Json:
                 "running": bool(thread.running),
                 "waiting": bool(json_object(thread.state.get("pending"))),
             }
-            for thread in await _chat(call).threads.recent(call.caller)
+            for thread in await _chat(call).threads.recent(
+                call.caller, with_responses=query.responses
+            )
         ]
     }
 

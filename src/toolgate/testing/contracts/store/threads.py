@@ -1,9 +1,14 @@
 """The store contract for chat threads, their messages, and stored prompts."""
 
+from dataclasses import replace
+
 import pytest
 from anyio import create_task_group
 
 from toolgate.store import (
+    RESPONSE_PREFIX,
+    PrunedCounts,
+    Retention,
     Store,
     StoredArtifact,
     StoredPrompt,
@@ -141,6 +146,24 @@ class ThreadContract(StoreFixtures):
         assert await store.threads.delete("t1")
         assert not await store.threads.delete("t1")
         assert await store.threads.select(SAMPLE_PROJECT, None) == []
+
+    async def test_threads_of_single_responses_are_left_out_and_kept_for_a_shorter_time(
+        self, store: Store
+    ) -> None:
+        """By the start of their names, with case."""
+        names = (f"{RESPONSE_PREFIX}1", "Response-2", "response", "mine")
+        for number, name in enumerate(names):
+            thread = replace(sample_thread(f"t{number}"), name=name)
+            await store.threads.begin_turn(
+                thread, turn_id="one", until=minute_at(number), now=minute_at(number)
+            )
+        select = store.threads.select
+        assert len(await select(SAMPLE_PROJECT, "local")) == 4
+        named = await select(SAMPLE_PROJECT, "local", with_responses=False, limit=3)
+        assert [thread.name for thread in named] == ["mine", "response", "Response-2"]
+        retention = Retention(thread_days=40_000, response_days=0)
+        assert await store.prune(retention, now=minute_at(30)) == PrunedCounts(threads=1)
+        assert len(await select(SAMPLE_PROJECT, "local")) == 3
 
     async def test_texts_of_prompts_are_kept_in_every_version(self, store: Store) -> None:
         """All versions of a prompt, oldest first; the last version of all prompts."""

@@ -1,15 +1,18 @@
 """`toolgate docs`: taking documents in, listing, searching and removing them."""
 
+import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
 from tests.cli.conftest import Command, Serve
 from tests.documents.libraries import docx, pdf
 from toolgate.cli.terminal._exit import FAILED, NO_RESULT, SUCCESS, USAGE_ERROR
+from toolgate.types import Json
 
 VPN = "# VPN\n\nThe token comes from IT.\n\n## Reset\n\nCall the desk to reset the token.\n"
 
@@ -188,7 +191,21 @@ def test_a_running_gateway_takes_documents_in_and_answers_with_them(
     assert 'source="guides/vpn.md"' in told.out
     hidden = command("call", "documents:grade", "--arg", "question=x")
     assert hidden.status == NO_RESULT
+    (place / "guides" / "broken.pdf").write_bytes(b"%PDF-1.7 nothing")
+    assert command("docs", "add", "guides").status == FAILED
+    [failure] = failures_at(serving.address)
+    assert failure["source"] == "guides/broken.pdf"
+    assert "it is broken" in failure["reason"]
+    (place / "guides" / "broken.pdf").write_bytes(pdf("Plan", "It is whole."))
+    assert command("docs", "add", "guides").status == SUCCESS
+    assert failures_at(serving.address) == []
     assert serving.end() == 0
+
+
+def failures_at(address: str) -> list[Json]:
+    """The documents that a gateway says could not be imported."""
+    with urlopen(f"{address}/api/v1/collections/documents/failures") as answer:
+        return json.load(answer)["failures"]
 
 
 def test_doctor_says_whether_collections_can_be_searched(command: Command, place: Path) -> None:

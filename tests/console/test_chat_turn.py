@@ -161,6 +161,11 @@ async def test_documents_are_added_searched_and_removed_in_the_console() -> None
         ):
             assert reason in await browser.send(page, 400, name="help", do="upload", **fields)
         told = visible_text(await browser.page(f"{page}?name=help"))
+        assert "Could not be imported" in told
+        assert "x.bin x.bin is not a supported kind of document." in told
+        await browser.send(page, name="help", do="dismiss", source="x.bin", origin="console:x.bin")
+        told = visible_text(await browser.page(f"{page}?name=help"))
+        assert "Could not be imported" not in told
         assert "vpn.md" in told
         assert "leave.html" in told
         found = visible_text(await browser.page("documents?q=how+many+days+of+leave"))

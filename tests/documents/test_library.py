@@ -9,6 +9,7 @@ from tests.documents.libraries import Letters, doc, library_in, rendered
 from toolgate.documents import DocumentLibrary, RetrieveRequest, retrieve
 from toolgate.errors import ArgumentError, DocumentError, EmbedderError, SettingError, StoreError
 from toolgate.settings import DocumentSettings
+from toolgate.store import StoredFailure
 
 pytestmark = pytest.mark.anyio
 
@@ -59,6 +60,31 @@ async def test_the_same_source_of_two_origins_is_two_documents() -> None:
         gone = await library.remove(P, "one", origins=["/x"])
         assert [each.origin for each in gone] == ["/x"]
         assert await texts(library, "abc") == ["xyz"]
+
+
+async def test_a_failure_is_kept_until_its_document_is_taken_in() -> None:
+    """Or until its origin was imported without it, or somebody dismisses it."""
+    async with library_in() as (library, _):
+        await library.make(P, "help")
+
+        async def sources() -> list[str]:
+            return [failure.source for failure in await library.failures(P, "help")]
+
+        def failed(*names: str) -> list[StoredFailure]:
+            return [
+                StoredFailure(source=name, origin="/o", reason="It is broken.") for name in names
+            ]
+
+        await library.note_failures(P, "help", failed("b", "a"))
+        await library.note_failures(P, "help", failed("a", "c"))
+        assert await sources() == ["a", "b", "c"]
+        await library.add(P, "help", doc("a", "abc", origin="/o"))
+        assert await sources() == ["b", "c"]
+        await library.note_failures(P, "help", failed("d"), origins=["/o"])
+        assert await sources() == ["d"]
+        assert not await library.dismiss_failure(P, "help", "/other", "d")
+        assert await library.dismiss_failure(P, "help", "/o", "d")
+        assert await sources() == []
 
 
 async def test_removed_documents_are_found_no_more() -> None:

@@ -429,6 +429,19 @@ def build_0024(connection: Connection) -> None:
     )
 
 
+def build_0025(connection: Connection) -> None:
+    """With a document that could not be imported."""
+    build_0024(connection)
+    schema_version.migrate(connection, to="0025")
+    connection.execute(
+        text(
+            "INSERT INTO document_failures (collection_id, origin, source, reason, failed_at)"
+            " SELECT collection_id, '', 'scan.pdf', 'It has no text.', updated_at"
+            " FROM document_collections"
+        )
+    )
+
+
 BUILDERS: dict[str, Callable[[Connection], None]] = {
     "0001": build_0001,
     "0002": build_0002,
@@ -454,5 +467,6 @@ BUILDERS: dict[str, Callable[[Connection], None]] = {
     "0022": build_0022,
     "0023": build_0023,
     "0024": build_0024,
+    "0025": build_0025,
 }
 """By revision; a new schema that is released gets a line here."""

@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from collections.abc import Collection as Some
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -36,6 +36,7 @@ from toolgate.store import (
     DocumentRepository,
     StoredCollection,
     StoredDocument,
+    StoredFailure,
     StoredPassage,
 )
 from toolgate.store.vectors import METRICS, Metric
@@ -43,6 +44,9 @@ from toolgate.store.vectors import METRICS, Metric
 __all__ = ["AddedDocument", "DocumentLibrary", "DocumentResources", "NewDocument", "PassageSearch"]
 
 log = logging.getLogger(__name__)
+
+_REASON_CHARS: Final = 1_000
+"""Characters of the reason for a failure that are kept (chosen: a few sentences)."""
 
 _NAME: Final = re.compile(r"[^\W_][\w.-]{0,63}")
 _CUT_VERSION: Final = 2
@@ -388,6 +392,46 @@ class DocumentLibrary:
                 await self._rows.remove_documents(row.collection_id, ids)
                 await self._workshop.vectors(row.place).remove(vector_collection(row), groups=ids)
         return doomed
+
+    async def failures(self, project_id: str, name: str) -> list[StoredFailure]:
+        """Return the documents that could not be imported, by origin and source.
+
+        Raises:
+            ArgumentError: The collection does not exist.
+        """
+        return await self._rows.failures((await self._row(project_id, name)).collection_id)
+
+    async def note_failures(
+        self,
+        project_id: str,
+        name: str,
+        failures: Sequence[StoredFailure],
+        *,
+        origins: Some[str] = (),
+    ) -> None:
+        """Keep which documents could not be imported, until they are.
+
+        Args:
+            project_id: The project.
+            name: Name or alias of the collection.
+            failures: The failures.
+            origins: Origins that were imported completely: their earlier failures are deleted.
+
+        Raises:
+            ArgumentError: The collection does not exist.
+        """
+        row = await self._row(project_id, name)
+        cut = [replace(failure, reason=failure.reason[:_REASON_CHARS]) for failure in failures]
+        await self._rows.save_failures(row.collection_id, cut, origins=origins)
+
+    async def dismiss_failure(self, project_id: str, name: str, origin: str, source: str) -> bool:
+        """Delete a failure. Returns False if there is none.
+
+        Raises:
+            ArgumentError: The collection does not exist.
+        """
+        row = await self._row(project_id, name)
+        return await self._rows.remove_failure(row.collection_id, origin, source)
 
     async def settle(self, project_id: str, name: str) -> None:
         """Prepare a collection for searching after many additions; may be slow."""

@@ -34,7 +34,7 @@ from toolgate.documents import (
 from toolgate.errors import ArgumentError, StoreError, UnknownToolError
 from toolgate.gateway.visible_catalog import VisibleCatalog
 from toolgate.security.access import Access
-from toolgate.store import StoredDocument, StoredPassage
+from toolgate.store import StoredDocument, StoredFailure, StoredPassage
 from toolgate.types import Caller, Json
 
 __all__ = ["DocumentService", "Rendered"]
@@ -309,6 +309,28 @@ class DocumentService:
             detail: Json = {"collection": name, "documents": [each.document_id for each in gone]}
             await self._note(caller, "document_remove", began, detail)
         return gone
+
+    async def failures(self, caller: Caller, name: str) -> list[StoredFailure]:
+        """Documents that could not be imported into a collection, by origin and source."""
+        self._visible.must_manage(caller)
+        return await self._library.failures(caller.project_id, name)
+
+    async def note_failures(
+        self,
+        caller: Caller,
+        name: str,
+        failures: Sequence[StoredFailure],
+        *,
+        origins: Some[str] = (),
+    ) -> None:
+        """Keep which documents could not be imported; see `Library.note_failures`."""
+        self._visible.must_manage(caller)
+        await self._library.note_failures(caller.project_id, name, failures, origins=origins)
+
+    async def dismiss_failure(self, caller: Caller, name: str, origin: str, source: str) -> bool:
+        """Delete a failure. Return False if there is none."""
+        self._visible.must_manage(caller)
+        return await self._library.dismiss_failure(caller.project_id, name, origin, source)
 
     async def settle(self, caller: Caller, name: str) -> None:
         """Optimize a collection for search after many additions."""

@@ -70,6 +70,7 @@ from toolgate.store.repositories.documents import (
     PassageSource,
     StoredCollection,
     StoredDocument,
+    StoredFailure,
     StoredPassage,
     WordCounts,
 )
@@ -160,6 +161,7 @@ __all__ = [
     "StoredCredential",
     "StoredDetection",
     "StoredDocument",
+    "StoredFailure",
     "StoredGuard",
     "StoredMessage",
     "StoredModel",

@@ -23,7 +23,7 @@ async def synchronize(
     path = path_of("collections", name)
     before = {(row["origin"], row["source"]): row for row in await documents_of(gateway, name)}
     done: dict[str, list[str]] = {"added": [], "replaced": [], "unchanged": [], "removed": []}
-    failed: list[Json] = [{"source": source, "reason": why} for source, why in collected.problems]
+    unreadable: list[Json] = []
     passages = 0
     async with AsyncExitStack() as stack:
         converter = DocumentConverter(lambda: settings.documents)
@@ -36,12 +36,15 @@ async def synchronize(
             except (ConfigError, GatewayResponseError) as error:
                 if not _concerns_one_document(error):
                     raise
-                failed.append({"source": item.source, "reason": str(error)})
+                unreadable.append(_failure(item, error))
             except ToolgateError as error:
-                failed.append({"source": item.source, "reason": str(error)})
+                unreadable.append(_failure(item, error))
             else:
                 done[str(answer["status"])].append(item.source)
                 passages += int(answer["passages"])
+    origins = {item.origin for item in collected.items} | set(collected.folders)
+    report: Json = {"failures": unreadable, "origins": sorted(origins)}
+    await gateway.request("POST", f"{path}/failures", report)
     present = {(item.origin, item.source) for item in collected.items}
     gone = [
         row
@@ -57,7 +60,10 @@ async def synchronize(
     return {
         "collection": name,
         **done,
-        "failed": failed,
+        "failed": [
+            *({"source": source, "reason": why} for source, why in collected.problems),
+            *({"source": entry["source"], "reason": entry["reason"]} for entry in unreadable),
+        ],
         "skipped": collected.skipped,
         "passages": passages,
     }
@@ -90,6 +96,10 @@ async def _add_document(
             "has_pages": text.has_pages,
         },
     )
+
+
+def _failure(item: SourceFile, error: ToolgateError) -> Json:
+    return {"source": item.source, "origin": item.origin, "reason": str(error)}
 
 
 def _concerns_one_document(error: ToolgateError) -> bool:

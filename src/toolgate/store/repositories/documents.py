@@ -9,6 +9,7 @@ __all__ = [
     "PassageSource",
     "StoredCollection",
     "StoredDocument",
+    "StoredFailure",
     "StoredPassage",
     "WordCounts",
 ]
@@ -100,6 +101,23 @@ class StoredDocument:
 
 
 @dataclass(frozen=True, kw_only=True)
+class StoredFailure:
+    """A document that could not be imported."""
+
+    source: str
+    """As in `StoredDocument`."""
+
+    origin: str = ""
+    """As in `StoredDocument`."""
+
+    reason: str = ""
+    """What is wrong with it, for people."""
+
+    failed_at: str = ""
+    """UTC, ISO 8601; set by the store."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class StoredPassage:
     """A passage of a document."""
 
@@ -184,7 +202,30 @@ class DocumentRepository(Protocol):
     async def replace_document(
         self, document: StoredDocument, passages: Sequence[StoredPassage]
     ) -> list[str]:
-        """Replace the documents with this origin and source. Returns the replaced ids."""
+        """Replace the documents with this origin and source. Returns the replaced ids.
+
+        A failure with this origin and source is deleted.
+        """
+        ...
+
+    async def failures(self, collection_id: str) -> list[StoredFailure]:
+        """The documents that could not be imported, by origin and source."""
+        ...
+
+    async def save_failures(
+        self, collection_id: str, failures: Sequence[StoredFailure], *, origins: Collection[str]
+    ) -> None:
+        """Insert failures, or replace those with the same origin and source.
+
+        Args:
+            collection_id: The collection.
+            failures: The failures.
+            origins: Origins whose other failures are deleted.
+        """
+        ...
+
+    async def remove_failure(self, collection_id: str, origin: str, source: str) -> bool:
+        """Delete a failure. False if there is none."""
         ...
 
     async def remove_documents(self, collection_id: str, documents: Collection[str]) -> int:

@@ -19,6 +19,7 @@ from toolgate.store.repositories.documents import (
     PassageSource,
     StoredCollection,
     StoredDocument,
+    StoredFailure,
     StoredPassage,
     WordCounts,
 )
@@ -116,7 +117,7 @@ class SqlDocuments(DriverSql):
             statement = f"DELETE FROM vectors WHERE group_id IN ({of_documents})"  # noqa: S608
             self.run(driver, statement, (collection_id,))
             # Explicitly, since a cascade looks up each passage separately.
-            for table in ("passages", "documents", "document_collections"):
+            for table in ("passages", "documents", "document_failures", "document_collections"):
                 statement = f"DELETE FROM {table} WHERE collection_id = ?"  # noqa: S608
                 self.run(driver, statement, (collection_id,))
 
@@ -177,6 +178,7 @@ class SqlDocuments(DriverSql):
                 )
             ]
             self._remove(driver, gone)
+            self.run(driver, _REMOVE_FAILURE, here)
             values = (
                 document.document_id,
                 *here,
@@ -231,6 +233,67 @@ class SqlDocuments(DriverSql):
             return removed
 
         return await self._store.writing(work)
+
+    # Failures
+
+    async def failures(self, collection_id: str) -> list[StoredFailure]:
+        """The documents that could not be imported, by origin and source."""
+
+        def work(driver: Any) -> list[StoredFailure]:
+            rows = self.rows(
+                driver,
+                "SELECT origin, source, reason, failed_at FROM document_failures"
+                " WHERE collection_id = ? ORDER BY origin, source",
+                (collection_id,),
+            )
+            return [
+                StoredFailure(
+                    origin=unescape_text(origin),
+                    source=unescape_text(source),
+                    reason=unescape_text(reason),
+                    failed_at=failed_at,
+                )
+                for origin, source, reason, failed_at in rows
+            ]
+
+        return await self._store.reading(work)
+
+    async def save_failures(
+        self, collection_id: str, failures: Sequence[StoredFailure], *, origins: Collection[str]
+    ) -> None:
+        """Insert or replace failures, and delete others of `origins`."""
+        now = utc_now()
+        rows = [
+            (
+                collection_id,
+                escape_text(failure.origin),
+                escape_text(failure.source),
+                escape_text(failure.reason),
+                now,
+            )
+            for failure in failures
+        ]
+
+        def work(driver: Any) -> None:
+            self.many(
+                driver,
+                "DELETE FROM document_failures WHERE collection_id = ? AND origin = ?",
+                [(collection_id, escape_text(origin)) for origin in origins],
+            )
+            self.many(
+                driver,
+                "INSERT INTO document_failures (collection_id, origin, source, reason, failed_at)"
+                " VALUES (?, ?, ?, ?, ?) ON CONFLICT (collection_id, origin, source)"
+                " DO UPDATE SET reason = excluded.reason, failed_at = excluded.failed_at",
+                rows,
+            )
+
+        await self._store.writing(work)
+
+    async def remove_failure(self, collection_id: str, origin: str, source: str) -> bool:
+        """Delete a failure. False if there is none."""
+        here = (collection_id, escape_text(origin), escape_text(source))
+        return await self._store.writing(lambda driver: self.run(driver, _REMOVE_FAILURE, here) > 0)
 
     # Passages
 
@@ -392,6 +455,10 @@ _COLLECTION = (
     "collection_id, project_id, name, alias, description, model, model_identity, dim, metric,"
     " place, shelf_id, version, updated_at"
 )
+_REMOVE_FAILURE = (
+    "DELETE FROM document_failures WHERE collection_id = ? AND origin = ? AND source = ?"
+)
+
 _DOCUMENT = (
     "document_id, collection_id, origin, source, title, media_type, content_hash, size_bytes,"
     " passages, added_at"

@@ -10,7 +10,8 @@ from starlette.responses import Response
 from toolgate.console.request import Visit
 from toolgate.console.route import Route
 from toolgate.documents import NewDocument, RetrieveRequest
-from toolgate.errors import ArgumentError
+from toolgate.errors import ArgumentError, DocumentError
+from toolgate.store import StoredFailure
 
 __all__ = ["ROUTES"]
 
@@ -71,6 +72,9 @@ async def _collection(visit: Visit) -> Response:
     return visit.page(
         "collection.html",
         collection=collection,
+        failures=await visit.gateway.documents.failures(visit.caller, name)
+        if visit.manages
+        else (),
         documents=documents[first : first + _DOCUMENTS_PER_PAGE],
         outdated=sum(1 for _, is_current in documents if not is_current),
         page=page,
@@ -86,6 +90,11 @@ async def _change(visit: Visit) -> Response:
         case "remove":
             removed = await service.remove(visit.caller, name, documents=[visit.typed("id")])
             message = f"Removed {removed[0].source}." if removed else "It was removed already."
+        case "dismiss":
+            await service.dismiss_failure(
+                visit.caller, name, visit.typed("origin"), visit.typed("source")
+            )
+            message = "Dismissed."
         case "reindex":
             collection = await service.reindex(visit.caller, name)
             message = f"{collection.passages:,} passages have new vectors."
@@ -114,22 +123,27 @@ async def _upload(visit: Visit, name: str) -> str:
             raise ArgumentError("The upload was incomplete.", hint="Send it again.") from error
     if not data.strip():
         raise ArgumentError("The document is empty.", hint="Choose a file, or paste a text.")
-    service = visit.gateway.documents
-    converted = await service.convert(visit.caller, source, data)
-    added = await service.add(
-        visit.caller,
-        name,
-        NewDocument(
-            source=source,
-            origin=f"console:{source}",
-            text=converted.text,
-            title=converted.title,
-            has_pages=converted.has_pages,
-            media_type=converted.media_type,
-            sha256=hashlib.sha256(data).hexdigest(),
-            size_bytes=len(data),
-        ),
-    )
+    service, origin = visit.gateway.documents, f"console:{source}"
+    try:
+        converted = await service.convert(visit.caller, source, data)
+        added = await service.add(
+            visit.caller,
+            name,
+            NewDocument(
+                source=source,
+                origin=origin,
+                text=converted.text,
+                title=converted.title,
+                has_pages=converted.has_pages,
+                media_type=converted.media_type,
+                sha256=hashlib.sha256(data).hexdigest(),
+                size_bytes=len(data),
+            ),
+        )
+    except DocumentError as error:
+        failure = StoredFailure(source=source, origin=origin, reason=str(error))
+        await service.note_failures(visit.caller, name, [failure])
+        raise
     return f"{source}: {added.status}, {added.passages:,} passages."
 
 

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Literal
 
 from pydantic import Field
@@ -11,6 +12,7 @@ from toolgate.documents import ConversationMessage, NewDocument, RetrieveRequest
 from toolgate.errors import ArgumentError, DocumentError
 from toolgate.server.rest.models import Answer, Body, TextOrNull
 from toolgate.server.rest.routing import Call, Reply, Routes
+from toolgate.store import StoredFailure
 from toolgate.types import Json
 
 __all__ = ["routes"]
@@ -178,8 +180,14 @@ class AddDocument(Body):
 @routes.post("collections/{name}/documents", status=201)
 async def add_document(call: Call, name: str, body: AddDocument) -> Reply:
     """Add a document, as `text` or as a file in `content`."""
+    documents = call.gateway.documents
     if body.text is None and body.content is not None:
-        document = await _converted(call, body, body.content)
+        try:
+            document = await _converted(call, body, body.content)
+        except DocumentError as error:
+            failure = StoredFailure(source=body.source, origin=body.origin, reason=str(error))
+            await documents.note_failures(call.caller, name, [failure])
+            raise
     elif body.text is not None and body.content is None:
         document = NewDocument(
             source=body.source,
@@ -196,7 +204,7 @@ async def add_document(call: Call, name: str, body: AddDocument) -> Reply:
             "A document needs a source, and a text or the content of a file.",
             allowed='Allowed: {"source": PATH, "text": MARKDOWN}, or "content" in base64.',
         )
-    added = await call.gateway.documents.add(call.caller, name, document)
+    added = await documents.add(call.caller, name, document)
     return Reply(
         200 if added.status == "unchanged" else 201,
         {"source": added.source, "status": added.status, "passages": added.passages},
@@ -229,6 +237,38 @@ async def _converted(call: Call, body: AddDocument, content: str) -> NewDocument
         size_bytes=len(data),
         has_pages=converted.has_pages,
     )
+
+
+@routes.get("collections/{name}/failures")
+async def document_failures(call: Call, name: str) -> Json:
+    """List the documents of a collection that could not be imported, and why."""
+    failures = await call.gateway.documents.failures(call.caller, name)
+    return {"failures": [asdict(failure) for failure in failures]}
+
+
+class ImportFailure(Body):
+    """A document that could not be imported."""
+
+    source: str
+    origin: str = ""
+    reason: str
+
+
+class ImportFailures(Body):
+    """Documents that could not be imported."""
+
+    failures: list[ImportFailure]
+    origins: Sequence[str] = Field(
+        (), description="What was imported completely: earlier failures there are deleted."
+    )
+
+
+@routes.post("collections/{name}/failures")
+async def note_failures(call: Call, name: str, body: ImportFailures) -> Json:
+    """Keep which documents could not be imported, until they are."""
+    failures = [StoredFailure(**failure.model_dump()) for failure in body.failures]
+    await call.gateway.documents.note_failures(call.caller, name, failures, origins=body.origins)
+    return {"noted": len(failures)}
 
 
 class RemoveDocuments(Body):

@@ -34,6 +34,7 @@ from toolgate.store.engine.tables._audit import (
 from toolgate.store.engine.tables._base import REVISIONS, VERSION_TABLE, metadata, versions
 from toolgate.store.engine.tables._documents import (
     document_collections,
+    document_failures,
     documents,
     passages,
 )
@@ -79,6 +80,7 @@ __all__ = [
     "credentials",
     "detections",
     "document_collections",
+    "document_failures",
     "documents",
     "guards",
     "limit_days",

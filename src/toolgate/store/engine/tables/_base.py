@@ -47,6 +47,7 @@ REVISIONS = (
     "0022",
     "0023",
     "0024",
+    "0025",
 )
 """Every released schema, oldest first; the last entry is the current one."""
 

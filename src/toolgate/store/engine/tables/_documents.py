@@ -13,7 +13,7 @@ from sqlalchemy import (
 
 from toolgate.store.engine.tables._base import ROW_NUMBER, TEXT, metadata, project_column
 
-__all__ = ["document_collections", "documents", "passages"]
+__all__ = ["document_collections", "document_failures", "documents", "passages"]
 
 document_collections = Table(
     "document_collections",
@@ -59,6 +59,22 @@ documents = Table(
     Column("passages", Integer, nullable=False),
     Column("added_at", TEXT, nullable=False),
     UniqueConstraint("collection_id", "origin", "source"),
+)
+
+
+document_failures = Table(
+    "document_failures",
+    metadata,
+    Column(
+        "collection_id",
+        TEXT,
+        ForeignKey("document_collections.collection_id", ondelete="CASCADE"),
+        primary_key=True,
+    ),
+    Column("origin", TEXT, primary_key=True),
+    Column("source", TEXT, primary_key=True),
+    Column("reason", Text, nullable=False),
+    Column("failed_at", TEXT, nullable=False),
 )
 
 

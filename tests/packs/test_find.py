@@ -162,6 +162,17 @@ def test_prompts_and_rules_next_to_each_other_are_an_intent_everywhere(tmp_path:
         assert pack.skipped == ()
 
 
+def test_a_file_without_messages_is_a_problem_and_named_as_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "packs" / "rooms" / "intents" / "empty.txt"
+    write_files(tmp_path / "packs" / "rooms", {"pack.toml": "", "intents/empty.txt": "# nothing"})
+
+    packs = found(PackSettings(), tmp_path)
+
+    assert packs.skipped == (f"{path} is not read: it has no messages, or an error.",)
+    (problem,) = packs.problems
+    assert str(path) in str(problem)
+
+
 def test_each_skipped_file_and_folder_is_named_with_the_reason(tmp_path: Path) -> None:
     packs_folder = tmp_path / "packs"
     write_files(
@@ -179,6 +190,8 @@ def test_each_skipped_file_and_folder_is_named_with_the_reason(tmp_path: Path) -
             "sales/rules/offer.text": "# Rules",
             "sales/embeddings/x.txt": "x",
             "sales/lost.txt": "lost",
+            "sales/old/offer.txt": "an old offer",
+            "sales/lib/prices.py": "",
             "sales/README.md": "about",
         },
     )
@@ -192,6 +205,8 @@ def test_each_skipped_file_and_folder_is_named_with_the_reason(tmp_path: Path) -
         "sales/intents/old.txt is not read: embeddings.list does not name it, or it is unusable.",
         "sales/embeddings is not read: there is a folder intents already.",
         "sales/lost.txt is not read: prompts belong into intents/.",
+        "sales/old is not read: a pack has the folders intents, rules, tools, prompts, resources"
+        " and proxies.",
         "sales/rules/offer.text is not read: rules are files .md.",
         "notes has no pack.toml, no folder intents, rules or tools, and no x.txt beside x.md.",
         "todo.rst is a file; a pack is a folder.",

@@ -32,6 +32,7 @@ _ALWAYS: Final = frozenset({"schema"})
 
 
 _READ_HERE: Final = frozenset({"pack.toml", "unsupported.txt", "embeddings.list", "rules.list"})
+_FOLDERS: Final = "intents, rules, tools, prompts, resources and proxies"
 _PARTS: Final = frozenset(
     [
         *("intents", "embeddings", "rules", "tools", "prompts", "resources", "proxies"),
@@ -196,16 +197,23 @@ def _reason_at_home(path: Path, names: Collection[str], rules: Collection[Path])
         case ".md":
             return "" if path in rules else f"there is no {path.stem}.txt beside it"
         case ".txt" | ".toml":
-            return "" if is_known else "embeddings.list does not name it, or it is unusable"
+            if is_known:
+                return ""
+            if (path.parent / "embeddings.list").is_file():
+                return "embeddings.list does not name it, or it is unusable"
+            return "it has no messages, or an error"
         case _:
             return "intents are files .txt, .toml and .md"
 
 
 def _beside_intents(folder: Path, home: Path) -> Iterator[str]:
-    """Yield the reasons why misplaced prompts and a second folder of prompts are not read."""
+    """Yield why misplaced prompts, other folders and a second folder of prompts are not read."""
     for path in _entries(folder):
         if path.name == "embeddings" and path != home and path.is_dir():
             yield f"{path} is not read: there is a folder intents already."
+        elif path.is_dir() and path.name not in _PARTS and not any(path.glob("*.py")):
+            # Folders of Python modules are imported by the tools.
+            yield f"{path} is not read: a pack has the folders {_FOLDERS}."
         elif path.suffix == ".txt" and path.name not in _READ_HERE:
             yield f"{path} is not read: prompts belong into {home.name}/."
 

@@ -1,4 +1,4 @@
-"""What a message declines, or only asks the wording of, is no request for it."""
+"""What a message declines, asks the wording of, or only mentions, is no request for it."""
 
 from collections.abc import AsyncIterator
 
@@ -32,6 +32,24 @@ DECLINED = (
     "surtout n'efface aucun client",
     "surtout ne supprime aucune facture",
     "千万别删客户表",
+    "touche pas à la facture",
+    "geen nieuwe factuur graag",
+    "no invoice form needed",
+    "por ahora no deseo ninguna factura",
+    "发票不用建了",
+)
+MENTIONED = (
+    "I was reading about refunds on the train",
+    "my boss loves invoices",
+    "there was an article about bookings in the paper",
+    "gestern hat einer laut über Rechnungen telefoniert",
+    "meine Schwester findet Buchungen langweilig",
+    "ma voisine a parlé de factures toute la soirée",
+    "mi jefa odia las facturas",
+    "a palestra sobre reservas foi longa",
+    "il mio capo ha parlato di fatture tutto il giorno",
+    "de lezing over facturen duurde lang",
+    "同事整天都在聊发票",
 )
 REQUESTED = (
     "Don't forget to create a relation",
@@ -47,12 +65,23 @@ REQUESTED = (
     "Ich finde die Buchung nicht",
     "De koppeling werkt niet",
     "Warum geht die Buchung nicht?",
+    "my boss talked about refunds and wants a list of them",
+    "I heard about changes in the schema, which ones?",
+    "the refund is wrong, it goes to another account",
+    "meine Kollegin sprach von einer Buchung, zeig sie mir",
+    "l'article ne s'affiche pas",
+    "la reserva no funciona",
 )
 
 
 @pytest.mark.parametrize("text", DECLINED)
 def test_what_is_declined_is_left_out(text: str) -> None:
     assert without_declined(text).strip(" ?.") == ""
+
+
+@pytest.mark.parametrize("text", MENTIONED)
+def test_what_is_only_mentioned_is_left_out(text: str) -> None:
+    assert without_declined(text).strip(" .") == ""
 
 
 @pytest.mark.parametrize("text", REQUESTED)

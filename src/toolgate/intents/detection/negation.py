@@ -1,4 +1,4 @@
-"""Find the parts of a message that decline something, or ask how it is worded.
+"""Find the parts of a message that decline something, ask how it is worded, or only mention it.
 
 "Don't create a relation, make a value list" asks for a value list, and "how do I spell relation"
 for neither. Rules for English, German, French, Spanish, Portuguese, Italian, Dutch and Chinese;
@@ -7,6 +7,8 @@ a message in another language is left unchanged.
 
 import re
 from typing import Final
+
+from toolgate.intents.detection.mentions import asks_for_something, is_mention
 
 __all__ = ["without_declined"]
 
@@ -46,7 +48,9 @@ _DECLINED: Final = re.compile(
         \ (?:needed|necessary|wanted)\b
       | .{1,60}\b(?:no\ longer|not)\ (?:needed|necessary|required|of\ interest)\b
       | no\ (?:more\ )?(?:thanks|thank\ you)\b
-      | no\ (?:new|more|further)\ \w | (?:i|we)\ (?:no\ longer|can['’]?t)\ (?:need|want)\b
+      | no\ (?:new|more|further)\ \w | (?:i|we)\ (?:no\ longer|can['’]?t)\ (?:need|want|require)\b
+      | no\ (?:\w+\ ){1,3}(?:needed|required|wanted|necessary)\b
+      | (?:please\ |kindly\ )*refrain\ from\b
       | (?:there\ is\ )?no\ need\ (?:to|for)\b | not\ (?:a|an|the|any|my|our|this|that)\b
       | (?:stop|forget|skip|ignore|cancel)\ (?:about\ )?(?:it|that|this)\b
       | (?:instead\ of|rather\ than|without)\b
@@ -68,6 +72,9 @@ _DECLINED: Final = re.compile(
       | (?:s'il\ (?:te|vous)\ pla[iî]t\s+)?ne\ \w+\ (?:pas|plus|jamais|rien)\b
       | (?:surtout\ )?n['’]\w+\ (?:pas|plus|jamais|rien|aucune?)\b
       | (?:surtout\ )?ne\ \w+\ (?:surtout\ |plus\ |pas\ )?(?:aucune?|surtout\ pas|vraiment\ pas)\b
+      | (?:touche|crée|fais|ouvre|supprime|efface|change|modifie|ajoute|bouge|montre)[sz]?
+        \ (?:pas|plus|rien|à\ rien)\b
+      | il\ n['’]est\ (?:pas|plus)\ (?:nécessaire|utile|question)\b
       | ne\ \w+\ (?:surtout|plus|vraiment)\ (?:pas\ )?\w | (?:plus\ )?(?:pas\ )?besoin\ d
       | (?:on|je|nous)\ (?:n['’]|ne\ )\w+.{0,12}\b(?:pas|plus|aucune?)\b | ça\ ne\ sert\b
       | .{1,60}\b(?:n['’]est|ne\ sont)\ (?:pas|plus)\ (?:nécessaires?|utiles?|la\ peine)\b
@@ -80,11 +87,13 @@ _DECLINED: Final = re.compile(
         |muestres?|cambies?|elimines?|añadas?|busques?|envíes?)\b
       | (?:ya\ )?no\ (?:hace\ falta|es\ necesario|me\ interesan?|te\ pido|me\ hace\ falta
         |necesitamos|queremos|necesitas|tienes\ que)\b | ya\ no\b | olvida\b | nada\ de\b
+      | .{1,30}\b(?:no|não|non)\ (?:quiero|deseo|necesito|quero|desejo|preciso|voglio|desidero)\b
       | ning[uú]na?\b | (?:déjalo|deja|dejad|deje)\ (?:el|la|los|las|eso|como|estar|así)\b
       | (?:por\ favor\s+)?no\ (?:me\ |te\ |lo\ |la\ |los\ |las\ )?\w{2,}(?:es|as|éis|áis)\b
       | .{1,60}\bya\ no\ (?:hace|se|lo|la|es)\b
       | (?:en\ (?:lugar|vez)\ de|sin)\b
-      | (?:por\ favor\s+)?(?:não|nunca)\ (?:quero|preciso|crie|criar|apague|abra|faça|mostre|mude
+      | (?:por\ favor\s+)?(?:não|nunca)\ (?:mexe|mexa|toque|quero|preciso|crie|criar|apague|abra
+        |faça|mostre|mude
         |remova|adicione|procure|envie|cria|apaga|abre|faz|mostra|precisa|precisamos|queremos
         |estou\ pedindo|me\ interessa|é\ preciso)\b
       | não\ (?:é|vou|vamos|tem|há|se|me|nos|te|lhe)\ \w+ | deixa\ (?:o|a|os|as|como|assim|pra)\b
@@ -101,13 +110,16 @@ _DECLINED: Final = re.compile(
       | (?:ik|we)\ (?:wil|willen|hoef|hoeven|heb|hebben|vraag)\ (?:\w+\ )?(?:g[eé][eé]n|niet)\b
       | .{1,60}\b(?:hoeft|hoeven|is|zijn)\ (?:\w+\ )?niet\ (?:meer\ )?(?:nodig)?\b$
       | je\ (?:hoeft|moet)\b.{0,40}\b(?:niet|geen)\b | (?:nee\ )?niet\ (?:doen|nodig|meer)\b
+      | (?:het|er)\ is\ niet\ (?:meer\ )?nodig\b | geen\ (?:\w+\ ){1,3}graag$
       | (?:g[eé][eé]n|vergeet|laat)\ (?!(?:me|mij|eens|het\ me|zien)\b)\w
         (?=.*\b(?:zitten|maar|meer|nodig|nieuwe?|alsjeblieft)\b)
-      | (?:ik\ wil|\w+)\ (?:(?:nu|vooral|alsjeblieft|maar|toch)\ )?geen\b | in\ plaats\ van\b
+      | (?:ik\ (?:wil|wens)|\w+)\ (?:(?:nu|vooral|voorlopig|alsjeblieft|maar|toch)\ )?geen\b
+        | in\ plaats\ van\b
       | (?!(?:waarom|ik\ (?:vind|zie|weet|snap|begrijp|ken|kan))\b)
         (?!.*\b(?:werkt|werken|klopt|kloppen|gaat)\b).{3,80}\ niet(?:\ (?:meer|nu))?$
-      | (?:请|千万|先|暂时|现在|今天|你)*(?:不用|不要|别|不必|不需要|无需|甭|先别|没必要
+      | (?:请|千万|先|暂时|目前|现在|今天|你)*(?:不用|不要|别|不必|不需要|无需|甭|先别|没必要
         |别再|我不想|我不要|我不是|不想)
+      | .{1,12}(?:不用|不必|不需要|无需)(?:再)?(?:建|新建|创建|做|开|打开|加|改|弄|要)了?$
     )""",
     re.VERBOSE | re.IGNORECASE,
 )
@@ -152,10 +164,12 @@ _WORDING: Final = re.compile(
       | ^(?:\w+\ ){0,3}(?:proofread|correct|korrigiere?|corrige|correggi|verbeter)\b
         .{0,20}\b(?:sentence|text|spelling|satz|phrase|frase|zin)\b
       | ^(?:\w+\ ){0,3}(?:write|draft|compose|schreibe?|verfasse?|rédige|écris|escribe|redacta
-        |escreve|escreva|redige|scrivi|schrijf|stuur|写)\b.{0,25}\b(?:e-?mail|mail|message|poem|letter
+        |escreve|escreva|redige|scrivi|schrijf|stuur|写)\b.{0,25}\b(?:e-?mail|mail|message|poem
+        |letter
         |story|song|speech|tweet|post|joke|greeting|invitation|gedicht|brief|nachricht|rede|witz
         |geschichte|lettre|poème|discours|mensagem|carta|correo|mensaje|poema|discurso|convite
-        |lettera|messaggio|poesia|augurio|biglietto|invito|uitnodiging|kaartje|bericht|verhaal|toespraak)\b
+        |lettera|messaggio|poesia|augurio|biglietto|invito|uitnodiging|kaartje|bericht|verhaal
+        |toespraak)\b
       )|(?:怎么说|怎么写|怎么念|怎么读|是什么意思)
     """,
     re.VERBOSE | re.IGNORECASE,
@@ -173,9 +187,10 @@ _LONGEST: Final = 4_000
 
 
 def without_declined(text: str) -> str:
-    """Replace declined parts, and questions about wording, with blanks of the same length."""
+    """Replace what is declined, a question about wording or only told with as many blanks."""
     if len(text) > _LONGEST:
         return text
+    tells = not asks_for_something(text)
     pieces: list[str] = []
     at, is_blanked = 0, False
     for separator in [*_CLAUSE.finditer(text), None]:
@@ -190,6 +205,7 @@ def without_declined(text: str) -> str:
         is_blanked = (
             (declines and not is_question)
             or _WORDING.search(stripped) is not None
+            or (tells and is_mention(stripped))
             or (is_blanked and _RELATIVE.match(stripped) is not None and text[at - 2] == ",")
         )
         if is_blanked:

@@ -14,7 +14,7 @@ from toolgate.intents.semantic.softmax import LinearModel
 __all__ = ["read_model", "write_model"]
 
 # Incremented when the parts of the file or the fit change; models of other versions are refitted.
-_FORMAT = "6"
+_FORMAT = "7"
 
 
 def write_model(model: SemanticModel) -> bytes:

@@ -50,7 +50,7 @@ __all__ = ["FOREIGN", "fit", "words_of"]
 FOREIGN = 0.025
 """Expected number of messages of the domain that no intent covers, per supported message."""
 
-_OUTSIDE = 2.0
+_OUTSIDE = 3.0
 """Expected number of messages about something else per supported message, for a pack with up to
 eight intents. The more intents a pack has, the more messages are meant for it (chosen)."""
 

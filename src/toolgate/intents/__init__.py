@@ -28,6 +28,7 @@ from toolgate.intents.base import (
 )
 from toolgate.intents.dates.parser import DateMatch, find_dates
 from toolgate.intents.detection.cascade import Cascade, combine_stages
+from toolgate.intents.detection.courtesy import without_courtesies
 from toolgate.intents.detection.detector import IntentDetector, detect, supported_intents, tool_for
 from toolgate.intents.detection.intent_files import (
     IntentFiles,
@@ -95,6 +96,7 @@ __all__ = [
     "supported_intents",
     "tool_for",
     "with_list_entries",
+    "without_courtesies",
     "without_declined",
 ]
 

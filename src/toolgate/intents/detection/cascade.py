@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Final
 
 from toolgate.intents.base import NONE, Detection, IntentCandidate, Stage, StageRequest
+from toolgate.intents.detection.courtesy import without_courtesies
 from toolgate.intents.detection.keyword import EXACT, KeywordStage
 from toolgate.intents.detection.negation import without_declined
 from toolgate.intents.semantic import split_requests
@@ -41,7 +42,9 @@ class Cascade:
 
         A part that declines something, or only asks for its wording, is not a request and yields
         no candidate, unless the example prompts of the intent are worded like that themselves.
+        Greetings and thanks are ignored.
         """
+        request = replace(request, text=without_courtesies(request.text))
         detection = await self._classify(request)
         asked_text = without_declined(request.text) if detection.intent != NONE else request.text
         if asked_text == request.text or await self._is_own_form(request, detection.intent):

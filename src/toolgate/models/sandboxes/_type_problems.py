@@ -42,7 +42,7 @@ def type_problems(rendered: str, program: Program) -> list[str]:
         rendered: The findings, in the checker's JSON.
         program: The program.
     """
-    known = _Known(
+    known = _RuntimeFacts(
         dicts=frozenset(
             name
             for function in _functions(program).values()
@@ -67,8 +67,8 @@ def type_problems(rendered: str, program: Program) -> list[str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Known:
-    """What is known about a program besides what the checker knows."""
+class _RuntimeFacts:
+    """Facts about a program that the type checker does not see."""
 
     dicts: frozenset[str]
     """Types of arguments and results that are dicts."""

@@ -1,5 +1,8 @@
 """Bytecode of libraries that are imported only later, when the gateway writes none any more."""
 
+import marshal
+import resource
+import signal
 import sys
 from pathlib import Path
 
@@ -35,3 +38,21 @@ def test_packages_with_bytecode_are_left_alone(library: Path) -> None:
     cache_bytecode(library.name)
 
     assert not list(library.glob("__pycache__/added*"))
+
+
+def test_bytecode_is_written_whole_or_not_at_all(library: Path) -> None:
+    """As on a full disk, of which Python before 3.12.8 does not tell."""
+    (library / "large.py").write_text("\n".join(f"value_{i} = {i}" for i in range(5_000)))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
+    try:
+        cache_bytecode(library.name)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+
+    files = list((library / "__pycache__").iterdir())
+    assert {path.name.partition(".")[0] for path in files} == {"__init__", "part"}
+    for path in files:
+        marshal.loads(path.read_bytes()[16:])

@@ -291,10 +291,11 @@ async def _finish_start(app: App) -> None:
     if app.chat is not None:
         await app.chat.models.warm_up()
     set_aside()
-    await anyio.to_thread.run_sync(cache_bytecode, *_IMPORTED_LATER)
     # On a full disk, Python before 3.12.8 writes half of the bytecode of an imported module, and
     # can never import that module again (CPython issue 126606).
-    sys.dont_write_bytecode = True
+    writes_bytecode, sys.dont_write_bytecode = not sys.dont_write_bytecode, True
+    if writes_bytecode:
+        await anyio.to_thread.run_sync(cache_bytecode, *_IMPORTED_LATER)
 
 
 def _configuration(run: RunFile) -> str:

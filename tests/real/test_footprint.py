@@ -61,6 +61,7 @@ def test_clients_without_sessions_load_neither_the_sdk_nor_an_http_client(tmp_pa
         tmp_path,
         {"a": {"command": python, "args": [script]}},
         env={"PYTHONPROFILEIMPORTTIME": "1"},
+        prelude=None,
     ) as running:
         running.wait_ready("a")
         assert load(running.url, tool="a__echo", arguments={"text": "hello"}, calls=5)["calls"] == 5

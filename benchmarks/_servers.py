@@ -3,18 +3,20 @@
 import json
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from benchmarks import menu_server
-from tests.real.processes import PROBE_SERVER, RunningGateway, free_port, gateway, listening
+from tests.real import processes
+from tests.real.processes import PROBE_SERVER, RunningGateway, free_port, listening
 from tests.real.setup import CACHE, ensure
 from toolgate.cli.demo._servers import server_table
 from toolgate.types import Json
 
-__all__ = ["HANGING", "ProbedGateway", "menu_servers", "probed_gateway", "real_servers"]
+__all__ = ["HANGING", "ProbedGateway", "gateway", "menu_servers", "probed_gateway", "real_servers"]
 
 _MAX_COPIES = 20
 """Chosen: enough copies of one kind of server for the largest number that is requested."""
@@ -57,6 +59,16 @@ def menu_servers(count: int | None = None) -> dict[str, Json]:
     return {
         name: {"command": sys.executable, "args": [menu_server.__file__, name]} for name in names
     }
+
+
+def gateway(
+    folder: Path,
+    servers: Mapping[str, Json],
+    settings: Mapping[str, Any] | None = None,
+    env: Mapping[str, str] | None = None,
+) -> AbstractContextManager[RunningGateway]:
+    """A gateway in an interpreter of its own, as users start it; see `tests.real.processes`."""
+    return processes.gateway(folder, servers, settings, env, prelude=None)
 
 
 @dataclass(frozen=True, kw_only=True)

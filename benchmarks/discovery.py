@@ -19,9 +19,8 @@ from mcp import Client
 
 from benchmarks._load import own_cpu_s
 from benchmarks._report import Report, main
-from benchmarks._servers import HANGING, real_servers
+from benchmarks._servers import HANGING, gateway, real_servers
 from benchmarks.vendored.gateway_bench import Mcp
-from tests.real.processes import gateway
 
 QUERIES = (
     "read a text file",

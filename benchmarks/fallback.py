@@ -17,9 +17,8 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from benchmarks._report import Report, Target, main
-from benchmarks._servers import menu_servers
+from benchmarks._servers import gateway, menu_servers
 from benchmarks.discovery import QUERIES
-from tests.real.processes import gateway
 
 CLIENTS = 32
 MOST_SHARE = 0.001

@@ -21,8 +21,8 @@ import psutil
 from benchmarks._load import load, own_cpu_s, own_rss_mb
 from benchmarks._mcp import message
 from benchmarks._report import Report, Target, main
-from benchmarks._servers import HANGING, real_servers
-from tests.real.processes import RunningGateway, gateway
+from benchmarks._servers import HANGING, gateway, real_servers
+from tests.real.processes import RunningGateway
 from toolgate.types import Json
 
 QUERIES = ("read a file", "what time is it in Tokyo", "commit my changes", "remember a fact")

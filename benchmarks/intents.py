@@ -27,7 +27,7 @@ import aiohttp
 from benchmarks._bert import LAYERS, bge_small_sized
 from benchmarks._load import own_cpu_s
 from benchmarks._report import Report, Target, main
-from tests.real.processes import gateway
+from benchmarks._servers import gateway
 from toolgate.base.plugins import make
 from toolgate.intents import (
     Intent,

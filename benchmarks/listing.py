@@ -14,8 +14,7 @@ from typing import Any
 
 from benchmarks._load import load
 from benchmarks._report import Report, Target, main
-from benchmarks._servers import menu_servers
-from tests.real.processes import gateway
+from benchmarks._servers import gateway, menu_servers
 
 CASES = (
     ("tools/list, modern", "modern", "tools/list"),

@@ -30,8 +30,9 @@ import psutil
 from benchmarks import menu_server
 from benchmarks._memory_probe import CAUSES, MemoryProbe
 from benchmarks._report import Report, Target, parser_of, print_all, run
+from benchmarks._servers import gateway
 from benchmarks.vendored.gateway_bench import Mcp
-from tests.real.processes import RunningGateway, gateway
+from tests.real.processes import RunningGateway
 
 __all__ = ["MemoryMix", "measure"]
 

@@ -18,8 +18,8 @@ from statistics import median
 from benchmarks._load import settled_rss_mb
 from benchmarks._mcp import message
 from benchmarks._report import Report, Target, main
-from benchmarks._servers import menu_servers
-from tests.real.processes import RunningGateway, gateway, wait_until
+from benchmarks._servers import gateway, menu_servers
+from tests.real.processes import RunningGateway, wait_until
 from toolgate.types import Json
 
 _STARTS = 7

@@ -31,17 +31,11 @@ from benchmarks import menu_server
 from benchmarks._load import own_rss_mb
 from benchmarks._memory_probe import CAUSES, MemoryProbe
 from benchmarks._report import Report, Target, parser_of, print_all, run
+from benchmarks._servers import gateway
 from benchmarks.vendored.gateway_bench import Mcp
 from tests.limits import HANG_S
 from tests.postgres import PostgresServer, running_server
-from tests.real.processes import (
-    PROBE_SERVER,
-    RunningGateway,
-    free_port,
-    gateway,
-    listening,
-    wait_until,
-)
+from tests.real.processes import PROBE_SERVER, RunningGateway, free_port, listening, wait_until
 
 __all__ = ["Found", "Standing", "faults", "soak"]
 

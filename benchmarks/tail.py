@@ -21,8 +21,9 @@ from time import monotonic
 from typing import Any
 
 from benchmarks._report import Report, Target, main
+from benchmarks._servers import gateway
 from benchmarks.vendored.gateway_bench import Mcp, parse
-from tests.real.processes import RunningGateway, free_port, gateway, listening
+from tests.real.processes import RunningGateway, free_port, listening
 
 __all__ = ["Load", "Scene", "Tail", "run_tail"]
 

@@ -166,6 +166,6 @@ async def test_responses_that_are_not_kept_or_were_continued_are_not_continued()
         for unknown in (alone.id, other, "resp_1"):
             with pytest.raises(openai.NotFoundError):
                 await client.responses.retrieve(unknown)
-        threads = (await place.get("/api/v1/threads"))[1]["threads"]
+        threads = (await place.get("/api/v1/threads?responses=true"))[1]["threads"]
 
     assert len(threads) == 1

@@ -191,6 +191,7 @@ async def test_an_error_of_a_call_shows_the_address_of_its_server_to_administrat
 
     assert "127.0.0.1" not in shown[0]
     assert "far" in shown[0]
+    assert not status or str(status) in shown[0]
     assert "127.0.0.1" in shown[1]
 
 

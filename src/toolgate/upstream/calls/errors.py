@@ -1,5 +1,6 @@
 """Errors of calls: the server is down, the call may have run, the result is unreadable."""
 
+import re
 from typing import TypeVar, cast
 from urllib.parse import urlsplit
 
@@ -22,6 +23,8 @@ __all__ = [
     "timed_out_error",
     "without_address",
 ]
+
+_URL = re.compile(r"https?://[^\s'\"<>]+")
 
 AnyUpstreamError = TypeVar("AnyUpstreamError", bound=UpstreamError)
 """Any error of a server."""
@@ -107,12 +110,15 @@ def may_have_run_error(server: str, target: str, lost: ConnectionLostError) -> C
 
 
 def without_address(error: AnyUpstreamError, spec: ServerSpec) -> AnyUpstreamError:
-    """Move a message with the address of its server to the detail, which administrators get."""
+    """Mask the address of the server in a message; administrators get it in the detail."""
     url = spec.options.get("url")
     host = urlsplit(url).hostname if isinstance(url, str) else None
     if not host or host not in error.failed.lower() or isinstance(error, RpcError):
         return error  # what a server says itself is for its callers
     error.detail = error.failed
-    error.failed = f"Server {spec.name!r} could not be reached, or its answer not be read."
+    masked = re.sub(
+        rf"(?i){re.escape(host)}(:\d+)?", "[address]", _URL.sub("[address]", error.failed)
+    )
+    error.failed = masked if spec.name in masked else f"Server {spec.name!r}: {masked}"
     error.args = (" ".join(filter(None, (error.failed, error.allowed, error.hint))),)
     return error

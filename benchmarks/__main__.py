@@ -29,6 +29,7 @@ NAMES = (
 
 LONG_NAMES = (
     "ablation",
+    "client_search",
     "learning",
     "memory",
     "on_demand",

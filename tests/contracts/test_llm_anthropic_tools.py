@@ -21,6 +21,7 @@ from toolgate.types import Json
 
 pytestmark = pytest.mark.anyio
 
+SEARCHES = {"tool_search": True}
 LONG = "word " * 1000
 """A conversation that the service caches."""
 
@@ -60,8 +61,9 @@ async def test_a_later_tool_leaves_the_start_of_the_request_as_it_was(service: S
     first = await sent(
         service,
         ChatRequest(messages=(Message(role="user", content=LONG),), tools=(tool("a"),)),
+        **SEARCHES,
     )
-    second = await sent(service, later())
+    second = await sent(service, later(), **SEARCHES)
     assert second["tools"][:1] == first["tools"]
     assert second["tools"][1]["name"] == "b"
     assert second["tools"][1]["defer_loading"] is True
@@ -92,12 +94,12 @@ async def test_a_later_tool_leaves_the_start_of_the_request_as_it_was(service: S
 @pytest.mark.parametrize(
     ("request_", "options"),
     [
-        (later(text="Hello"), {}),  # too short for the cache
-        (later(), {"tool_search": False}),
-        (later(), {"thinking_tokens": 2000}),
-        (later(), {"cache": False}),
-        (later(loads=("a", "b")), {}),  # all of them
-        (later(loads=("gone",)), {}),
+        (later(text="Hello"), SEARCHES),  # too short for the cache
+        (later(), {}),  # off by default
+        (later(), {**SEARCHES, "thinking_tokens": 2000}),
+        (later(), {**SEARCHES, "cache": False}),
+        (later(loads=("a", "b")), SEARCHES),  # all of them
+        (later(loads=("gone",)), SEARCHES),
     ],
     ids=["short", "off", "thinking", "no cache", "all", "gone"],
 )
@@ -128,7 +130,9 @@ async def test_a_thread_repeats_the_whole_last_request_though_each_turn_adds_a_t
         "Send an e-mail to the person Bob.",
         "List the pods of the Kubernetes cluster.",
     )
-    table = ModelTable(provider="anthropic", model="m", url=service.url, key="k", retries=0)
+    table = ModelTable(
+        provider="anthropic", model="m", url=service.url, key="k", retries=0, options=SEARCHES
+    )
     async with chatting(
         servers={"desk": upstream},
         settings=Settings(optimization="bm25"),  # a search that does not depend on time

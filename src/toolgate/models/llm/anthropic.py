@@ -3,9 +3,9 @@
 Both are lost when its models are used through an OpenAI-compatible URL.
 https://docs.claude.com/en/api/messages
 
-Tools that a conversation gets later are loaded where they were found, with `defer_loading` and
-references: otherwise they would change the list of tools, and with it the start of the request,
-so that nothing of the conversation would come from the prompt cache.
+With the option `tool_search`, tools that a conversation gets later are loaded where they were
+found, with `defer_loading` and references: otherwise they would change the list of tools, and with
+it the start of the request, so that nothing of the conversation would come from the prompt cache.
 https://docs.claude.com/en/docs/agents-and-tools/tool-use/tool-search-tool
 """
 
@@ -96,9 +96,9 @@ class Options:
     cache: bool = True
     """Whether to mark the parts of a request that later ones repeat, for prompt caching."""
 
-    tool_search: bool = True
+    tool_search: bool = False
     """Whether tools that a thread gets later are loaded where they were found, which keeps the
-    prompt cache valid; set it to false for models that know no `tool_reference`."""
+    prompt cache valid; only for models that know `tool_reference`."""
 
     connect_s: float = 10.0
     """Seconds to connect; 0.1 to 300."""

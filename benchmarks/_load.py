@@ -68,8 +68,8 @@ def own_rss_mb(pid: int) -> float:
 def settled_rss_mb(pid: int) -> float:
     """Resident memory of a process, without its children, once it has not grown for a while.
 
-    A gateway imports the MCP SDK in the background after it has announced itself, so the memory of
-    two gateways can only be compared after that.
+    A gateway goes on working in the background after it has announced itself, so the memory of two
+    gateways can only be compared after that.
 
     Raises:
         AssertionError: It goes on growing.

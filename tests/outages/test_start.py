@@ -165,7 +165,7 @@ async def test_a_store_that_becomes_usable_is_opened(
         async with load.running():
             await load.until_answered(5)
         log = running.log.read_text("utf-8")
-        assert running.metric("toolgate_store_up") == 1
+        await until_metric(running, "toolgate_store_up", 1)
     assert re.search(store.reason, log, re.IGNORECASE), log
     assert "nothing is kept" not in log
     opened = make_store(store.url)

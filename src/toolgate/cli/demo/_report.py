@@ -1,6 +1,6 @@
 """Results of the demo, as its screen and `--json` show them."""
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from toolgate.cli.demo._schema import QuestionResult
 from toolgate.cli.demo._turns import TurnResult
@@ -126,3 +126,7 @@ class DemoReport:
         recovered = seen is not None and seen.works_again and seen.other_worked
         done = [*self.requests, *self.questions, *self.turns]
         return bool(self.requests) and recovered and all(result.worked for result in done)
+
+    def as_json(self) -> Json:
+        """Return what `--json` prints: every field, and `fine`."""
+        return {**asdict(self), "fine": self.fine}

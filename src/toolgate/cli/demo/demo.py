@@ -9,7 +9,6 @@ import signal
 import tempfile
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -87,7 +86,7 @@ async def _demo(folder: Path, keep: bool, as_json: bool) -> int:
                 await _turns(scratch / "turns", out, report)
                 out.how_to_connect(report.url if keep else None)
                 if as_json:
-                    print_json(_as_json(report))
+                    print_json(report.as_json())
                 if keep:
                     out.keeping(report.url)
                     await anyio.sleep_forever()
@@ -211,9 +210,3 @@ async def _until_signalled() -> AsyncGenerator[anyio.CancelScope]:
 
 def _compact(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def _as_json(report: DemoReport) -> Json:
-    values = asdict(report)
-    values["fine"] = report.fine
-    return values

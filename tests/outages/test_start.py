@@ -53,6 +53,12 @@ import resource
 _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
 resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, hard))  # SQLite's index of its log fits
 """
+# For outages that do not end: what happens after the wait does not depend on its length.
+SHORT_WAIT = """
+from toolgate.cli.serving import _process
+assert _process._STORE_WAIT_S > 2
+_process._STORE_WAIT_S = 2.0
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,6 +189,7 @@ async def test_with_open_a_gateway_without_its_store_runs_and_says_so(
     request: pytest.FixtureRequest,
 ) -> None:
     store = await anyio.to_thread.run_sync(outage, folder, request)
+    store = replace(store, prelude=SHORT_WAIT + store.prelude)
     with starting(folder, store) as running:
         running.wait_ready("ledger")
         load = Load(address=running.run.address, key=running.run.key)
@@ -216,7 +223,7 @@ def test_with_closed_a_gateway_without_its_store_ends_with_the_reason(
             env=environment(isolated(folder)),
             cwd=folder,
             output=output.fileno(),
-            prelude=store.prelude,
+            prelude=SHORT_WAIT + store.prelude,
         )
     with ended(process):
         status = process.wait(HANG_S)

@@ -262,7 +262,7 @@ def root(
 def program() -> Any:
     """Create the program with its global options; commands are loaded when they run."""
     command = get_command(app)
-    _hide_types(command)
+    _prepare_help(command)
     return command
 
 
@@ -273,7 +273,7 @@ def load(name: str) -> Any:
     command: Any = get_command(_typer_of(plain) if isinstance(plain, PlainCommand) else module.app)
     command.name = name
     command.context_settings.setdefault("help_option_names", ["--help", "-h"])
-    _hide_types(command)
+    _prepare_help(command)
     return command
 
 
@@ -312,15 +312,28 @@ def _epilog() -> str:
     )
 
 
-def _hide_types(command: Any) -> None:
-    """Hide types that the help does not need: `<bool>` of flags, and those of arguments."""
-    for parameter in [*command.params, command.get_help_option(typer.Context(command))]:
+def _prepare_help(command: Any) -> None:
+    """Unwrap the paragraphs of the help, and hide types that nobody needs.
+
+    Typer 0.29 breaks lines where the source does, in all paragraphs but the first. Flags need no
+    `<bool>`, arguments no type, and a number is an `N`.
+    """
+    paragraphs = inspect.cleandoc(command.help or "").split("\n\n")
+    command.help = "\n\n".join(paragraph.replace("\n", " ") for paragraph in paragraphs)
+    context = typer.Context(command)
+    for parameter in [*command.params, command.get_help_option(context)]:
         if getattr(parameter, "is_flag", False):
             parameter.metavar = ""
         elif parameter.param_type_name == "argument":
             parameter.display_type_rich = _no_type
+        elif parameter.metavar is None and _is_number(parameter, context):
+            parameter.metavar = "N"
     for child in getattr(command, "commands", {}).values():
-        _hide_types(child)
+        _prepare_help(child)
+
+
+def _is_number(parameter: Any, ctx: typer.Context) -> bool:
+    return str(parameter.display_type(ctx)).startswith(("<int", "<float"))
 
 
 def _no_type(ctx: typer.Context) -> None:

@@ -42,7 +42,7 @@ _TRUE_FALSE = {"true": True, "false": False, "yes": True, "no": False}
 def answers(
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[FILE...]", help="Questions, one line of JSON each."),
+        typer.Argument(metavar="FILE", help="Questions, one line of JSON each."),
     ] = None,
     collection: Annotated[
         str,

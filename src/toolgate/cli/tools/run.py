@@ -27,7 +27,7 @@ _WHOLE_RESULT_TOKENS = 1_000_000
 @app.command(help="Run a Python program that calls tools (code mode).")
 def run(
     file: Annotated[
-        str, typer.Argument(metavar="[FILE]", help="Python file; - reads standard input.")
+        str, typer.Argument(metavar="FILE", help="Python file; - reads standard input.")
     ] = "",
     entry: Annotated[
         list[str] | None,

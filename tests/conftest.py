@@ -11,8 +11,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from hypothesis import HealthCheck, settings
+from sqlalchemy import Connection
 
 from tests.postgres import postgres  # noqa: F401 - a fixture
 from toolgate.base.logs import ByServer
@@ -97,3 +99,41 @@ def fit_once() -> Iterator[None]:
         patch.setattr(stage, "fit", cached_fit)
         patch.setattr(readings, "in_english", cache(readings.in_english))
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compile_tables_once() -> Iterator[None]:
+    """Create the tables of later SQLite stores with the SQL of the first one.
+
+    Thousands of tests open a store of their own, and generating that SQL takes most of the time.
+    """
+    from toolgate.store.engine import schema_version
+
+    create = schema_version.create
+    statements: list[str] = []
+
+    def create_from_cache(connection: Connection) -> None:
+        if connection.dialect.name != "sqlite" or not statements:
+            create(connection)
+            if connection.dialect.name == "sqlite":
+                query = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"
+                statements.extend(connection.exec_driver_sql(query).scalars())
+            return
+        for statement in statements:
+            connection.exec_driver_sql(statement)
+        schema_version.add_first_rows(connection)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(schema_version, "create", create_from_cache)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def embed_background_once() -> None:
+    """Compute what a process keeps; a test that ends before that would leave it to the next."""
+    from toolgate.models.embedders.bundled import BundledEmbedder
+    from toolgate.search.relevance.background_similarity import background_vectors
+    from toolgate.search.relevance.typical_requests import typical_requests
+
+    anyio.run(background_vectors, BundledEmbedder())
+    anyio.run(typical_requests, BundledEmbedder())

@@ -2,7 +2,9 @@
 
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
@@ -121,7 +123,7 @@ def _skipped(folder: Path, origin: Origin) -> list[PackLocation]:
 
 def _installed() -> list[PackLocation]:
     """Return the packs of installed packages, without importing them."""
-    if not _may_be_installed():
+    if not any(_may_be_installed(*folder) for folder in _package_folders()):
         return []
     places: list[PackLocation] = []
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
@@ -144,16 +146,30 @@ def _installed() -> list[PackLocation]:
     return places
 
 
-def _may_be_installed() -> bool:
-    """Whether any package has the group; faster than reading all entry points."""
+def _package_folders() -> Iterator[tuple[Path, int]]:
+    """Yield the folders that packages are installed in, and when something in them changed."""
     for entry in sys.path:
-        try:
-            for path in Path(entry or ".").glob("*.dist-info/entry_points.txt"):
-                if GROUP.encode() in path.read_bytes():
-                    return True
-        except OSError:
-            continue
-    return False
+        folder = Path(entry or ".").absolute()
+        with suppress(OSError):
+            yield folder, folder.stat().st_mtime_ns
+
+
+@lru_cache(maxsize=64)
+def _may_be_installed(folder: Path, changed_ns: int) -> bool:
+    """Whether a package in this folder has the group; faster than reading all entry points.
+
+    Args:
+        folder: Read once, which takes ten milliseconds for a hundred packages.
+        changed_ns: Time of its last change: packages that come later are noticed.
+    """
+    del changed_ns
+    try:
+        return any(
+            GROUP.encode() in path.read_bytes()
+            for path in folder.glob("*.dist-info/entry_points.txt")
+        )
+    except OSError:
+        return False
 
 
 def skipped_files(

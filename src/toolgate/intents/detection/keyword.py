@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from itertools import islice
+from functools import lru_cache
+from itertools import chain, islice
 from typing import Final, Literal, TypeAlias
 
 from toolgate.intents.base import (
@@ -303,7 +304,7 @@ class KeywordStage:
     def _add(self, number: int, intent: Intent, language: str, keywords: Keywords) -> None:
         self._languages[language] = None
         declared = intent.guards.get(language)
-        guard = None if declared is None else _guard(declared, intent.names)
+        guard = declared and _guard(declared, frozenset(chain(*intent.names.values())))
         keyword_set = _KeywordSet(
             intent=number,
             language=language,
@@ -513,6 +514,8 @@ def _misspelt_in(words: Sequence[str], keyword_set: _KeywordSet, anchor: str) ->
     return ""
 
 
+# A gateway prepares the intents of its packs three times while it starts.
+@lru_cache(maxsize=8_192)
 def _word(keyword: str, guard: _SubjectMatcher | None) -> _Keyword:
     text = lowered(keyword)
     words = tuple(_WORD.findall(text))
@@ -531,8 +534,9 @@ def _is_letter(letter: str) -> bool:
     return (letter.isalnum() or letter == "_") and not _UNSPACED.match(letter)
 
 
-def _guard(guard: SubjectGuard, names: Mapping[str, Iterable[str]]) -> _SubjectMatcher:
-    pack_subjects = _both(guard.own, *names.values())
+@lru_cache(maxsize=256)
+def _guard(guard: SubjectGuard, names: frozenset[str]) -> _SubjectMatcher:
+    pack_subjects = _both(guard.own, names)
     before, verbs, between = map(_choice, map(_both, (guard.before, guard.verbs, guard.between)))
     subject = re.compile(
         rf"(?<!\w)(?:(?:{before})|(?P<verb>{verbs}))(?:\s+|')(?:(?:{between})(?:\s+|')){{0,3}}"

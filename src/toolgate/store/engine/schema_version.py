@@ -19,6 +19,7 @@ from toolgate.types import DEFAULT_PROJECT
 
 __all__ = [
     "SchemaStatus",
+    "add_first_rows",
     "create",
     "migrate",
     "read_status",
@@ -102,6 +103,11 @@ def create(connection: Connection) -> None:
     """Create all tables and the default project in an empty database."""
     _tables.metadata.create_all(connection, checkfirst=False)
     _tables.versions.create(connection, checkfirst=False)
+    add_first_rows(connection)
+
+
+def add_first_rows(connection: Connection) -> None:
+    """Add the revision and the default project to new tables."""
     connection.execute(insert(_tables.versions), {"version_num": _tables.REVISIONS[-1]})
     connection.execute(
         insert(_tables.projects), {"project_id": DEFAULT_PROJECT, "created_at": utc_now()}

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from toolgate.base.ids import utc_text
-from toolgate.console.request import Visit
+from toolgate.console.request import PageRequest
 from toolgate.store import DURATION_BOUNDS_MS, CallCount, ToolUsage
 
 __all__ = ["RANGES", "Activity", "ActivityRange", "Bucket", "activity_of", "range_asked"]
@@ -115,24 +115,24 @@ class Activity:
         ]
 
 
-def range_asked(visit: Visit) -> ActivityRange:
+def range_asked(request: PageRequest) -> ActivityRange:
     """Return the period that the URL names; an hour by default."""
-    return RANGES.get(visit.asked("range"), RANGES["hour"])
+    return RANGES.get(request.query_value("range"), RANGES["hour"])
 
 
 async def activity_of(
-    visit: Visit, span: ActivityRange, *, server: str | None = None
+    request: PageRequest, span: ActivityRange, *, server: str | None = None
 ) -> Activity | None:
     """Return the activity in a period; None while it is being counted."""
     since = _first(span)
-    audit = visit.app.store.audit
+    audit = request.app.store.audit
 
     async def count() -> Activity:
         counts = await audit.call_counts(since, period_chars=span.period_chars, server=server)
         tools = _merged(await audit.tool_usage(since)) if server is None else []
         return _activity(span, counts, tools)
 
-    figures = await visit.figures.get(f"activity {span.name} {server or ''}", since, count)
+    figures = await request.figures.get(f"activity {span.name} {server or ''}", since, count)
     return None if figures is None else figures.value
 
 

@@ -24,7 +24,7 @@ from toolgate.base.form_data import (
 from toolgate.console.counts_cache import CountsCache
 from toolgate.console.navigation import waiting_badges
 from toolgate.console.render import STATIC, Renderer, static_file
-from toolgate.console.request import SAID, Visit
+from toolgate.console.request import FLASH_COOKIE, PageRequest
 from toolgate.console.route import Route
 from toolgate.console.sessions import COOKIE, ConsoleSessions
 from toolgate.errors import (
@@ -115,9 +115,9 @@ class Console:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve one request (ASGI), after `Host` and `Origin` have been checked."""
-        request = Request(scope, receive)
+        http = Request(scope, receive)
         try:
-            response = await self._respond(request)
+            response = await self._respond(http)
         except ClientDisconnect:
             return
         response.raw_headers.extend(_HEADERS)
@@ -125,17 +125,17 @@ class Console:
 
     async def turn_away(self, scope: Any, receive: Any, send: Any, error: CredentialError) -> None:
         """Respond to a request that failed before login with a page that says why."""
-        visit = self._visit_of_nobody(Request(scope, receive))
-        response = self._failed(visit, 401, error.failed, error.hint)
+        request = self._anonymous_request(Request(scope, receive))
+        response = self._failed(request, 401, error.failed, error.hint)
         response.raw_headers.extend(_HEADERS)
         await response(scope, receive, send)
 
-    def _visit_of_nobody(
-        self, request: Request, *, form: Mapping[str, list[str]] | None = None
-    ) -> Visit:
-        return Visit(
+    def _anonymous_request(
+        self, http: Request, *, form: Mapping[str, list[str]] | None = None
+    ) -> PageRequest:
+        return PageRequest(
             app=self._app,
-            request=request,
+            http=http,
             render=self._renderer.page,
             caller=Caller(caller_id="", identity=_NOBODY),
             # Until this browser's CSRF token is known, forms keep the token that they were sent
@@ -147,47 +147,47 @@ class Console:
             is_known=False,
         )
 
-    async def _respond(self, request: Request) -> Response:
-        path = request.scope["path"].removeprefix("/console").strip("/")
+    async def _respond(self, http: Request) -> Response:
+        path = http.scope["path"].removeprefix("/console").strip("/")
         if path.startswith("static/"):
-            return _static(path.removeprefix("static/"), is_fresh="v" in request.query_params)
-        cookie = request.cookies.get(COOKIE, "")
+            return _static(path.removeprefix("static/"), is_fresh="v" in http.query_params)
+        cookie = http.cookies.get(COOKIE, "")
         fresh = "" if cookie else self._sessions.new_cookie()
         route = self._routes.get(path)
         wait_s = self._app.settings.serve.console_wait_s
         with store_deadline(wait_s, each=route is not None and route.is_long) as waited:
             # Before the form is read: its size limit depends on the caller.
-            login = await self._log_in(request, cookie or fresh)
+            login = await self._log_in(http, cookie or fresh)
             try:
-                form = await _read_form(request, self._form_limits(login, cookie))
+                form = await _read_form(http, self._form_limits(login, cookie))
             except FormTooLargeError as error:
                 return PlainTextResponse(str(error), status_code=413)
-            visit = self._visit_of_nobody(request, form=form)
+            request = self._anonymous_request(http, form=form)
             try:
-                visit.csrf = await self._sessions.csrf(cookie or fresh)
-                response = await self._answer(visit, path, route, cookie or fresh, waited, login)
+                request.csrf = await self._sessions.csrf(cookie or fresh)
+                response = await self._answer(request, path, route, cookie or fresh, waited, login)
             except StoreError as error:
-                response = self._unfinished(visit, path, route, error, waited)
+                response = self._unfinished(request, path, route, error, waited)
             except TimeoutError:
                 response = self._failed(
-                    visit,
+                    request,
                     503,
                     "The page took too long.",
                     "Try again with a shorter period or a narrower filter.",
                 )
             except Exception:
                 log.exception("page failed")
-                response = self._failed(visit, 500, "Internal error.", "See the log.")
+                response = self._failed(request, 500, "Internal error.", "See the log.")
         if fresh and COOKIE not in response.headers.get("set-cookie", ""):
-            self._sessions.set_cookie(response, fresh, request)
-        if SAID in request.cookies and response.status_code < 300:
-            response.delete_cookie(SAID, path=f"{request.scope.get('root_path', '')}/console")
+            self._sessions.set_cookie(response, fresh, http)
+        if FLASH_COOKIE in http.cookies and response.status_code < 300:
+            response.delete_cookie(FLASH_COOKIE, path=f"{http.scope.get('root_path', '')}/console")
         return response
 
-    async def _log_in(self, request: Request, cookie: str) -> Caller | ToolgateError:
+    async def _log_in(self, http: Request, cookie: str) -> Caller | ToolgateError:
         """Return the caller of a request, or the error if authentication failed."""
         try:
-            return await self._sessions.caller_of(request, cookie)
+            return await self._sessions.caller_of(http, cookie)
         except (AccessError, StoreError) as error:
             return error
 
@@ -199,7 +199,7 @@ class Console:
 
     async def _answer(
         self,
-        visit: Visit,
+        request: PageRequest,
         path: str,
         route: Route | None,
         cookie: str,
@@ -209,76 +209,76 @@ class Console:
         try:
             if isinstance(login, ToolgateError):
                 raise login
-            visit.caller = login
-            visit.is_known = True
-            self._tell(visit.caller)
+            request.caller = login
+            request.is_known = True
+            self._tell(request.caller)
         except CredentialError as error:
             if path == "events":
                 return PlainTextResponse("Log in first.", status_code=401)
             if route is None or not route.is_open:
-                return self._login(visit, path, error)
+                return self._login(request, path, error)
         except AccessError as error:
-            return self._refused(visit, error)
+            return self._refused(request, error)
         if path == "events":
             # Subscribe before the response starts, so that no change is missed in between.
-            events = self._events(visit, cookie, _Changes(self._app.gateway))
+            events = self._events(request, cookie, _Changes(self._app.gateway))
             return StreamingResponse(events, media_type="text/event-stream")
-        if "hx-request" not in visit.request.headers or path == "navigation":
-            visit.badges = await waiting_badges(visit)
+        if "hx-request" not in request.http.headers or path == "navigation":
+            request.badges = await waiting_badges(request)
         if route is None:
-            return self._failed(visit, 404, "Page not found.", "See the menu.")
-        if visit.request.method in {"GET", "HEAD"}:
-            return await self._page(visit, route)
-        return await self._acted(visit, route, waited)
+            return self._failed(request, 404, "Page not found.", "See the menu.")
+        if request.http.method in {"GET", "HEAD"}:
+            return await self._page(request, route)
+        return await self._acted(request, route, waited)
 
-    async def _page(self, visit: Visit, route: Route) -> Response:
+    async def _page(self, request: PageRequest, route: Route) -> Response:
         if route.show is None:
-            return self._failed(visit, 405, "Not a page.", "See the menu.")
+            return self._failed(request, 405, "Not a page.", "See the menu.")
         try:
             with anyio.fail_after(_SLOW_S):
-                return await route.show(visit)
+                return await route.show(request)
         except StoreError:
             raise
         except ToolgateError as error:
-            return self._refused(visit, error)
+            return self._refused(request, error)
 
-    async def _acted(self, visit: Visit, route: Route, waited: StoreDeadline) -> Response:
+    async def _acted(self, request: PageRequest, route: Route, waited: StoreDeadline) -> Response:
         if route.act is None:
-            return self._failed(visit, 405, "This page does not accept forms.", "")
-        if not _is_genuine(visit):
-            if visit.request.headers.get("sec-fetch-site") == "same-origin":
-                return self._from_earlier(visit, route)
+            return self._failed(request, 405, "This page does not accept forms.", "")
+        if not _is_genuine(request):
+            if request.http.headers.get("sec-fetch-site") == "same-origin":
+                return self._from_earlier(request, route)
             return self._failed(
-                visit,
+                request,
                 403,
                 "The form was not sent from a page of this login.",
                 "Nothing was changed. Enable cookies, reload the page and send the form again.",
             )
-        visit.is_acting = True
+        request.is_acting = True
         waited.forget_saved()
         try:
-            return await route.act(visit)
+            return await route.act(request)
         except StoreError:
             raise
         except ToolgateError as error:
             if route.show is None:
-                return self._refused(visit, error)
-            visit.problem = error
-        return await self._page(visit, route)
+                return self._refused(request, error)
+            request.problem = error
+        return await self._page(request, route)
 
-    def _login(self, visit: Visit, path: str, error: CredentialError) -> Response:
+    def _login(self, request: PageRequest, path: str, error: CredentialError) -> Response:
         """Show the login page, and keep the submitted form until after the login."""
-        if visit.request.method in {"GET", "HEAD"}:
-            target = path + (f"?{visit.request.url.query}" if visit.request.url.query else "")
-            return RedirectResponse(visit.url("login", next=target), status_code=303)
+        if request.http.method in {"GET", "HEAD"}:
+            target = path + (f"?{request.http.url.query}" if request.http.url.query else "")
+            return RedirectResponse(request.url("login", next=target), status_code=303)
         if error.wait_s:
-            visit.problem = error
-        sent = json.dumps([_with_query(visit, path), visit.sent_fields()])
+            request.problem = error
+        sent = json.dumps([_with_query(request, path), request.sent_fields()])
         if len(sent) > ANONYMOUS_FORM.max_bytes:  # too large to submit again, due to escapes
             sent = ""
-        return visit.page("login.html", status=401, next=path, sent=sent, has_ended=True)
+        return request.page("login.html", status=401, next=path, sent=sent, has_ended=True)
 
-    def _refused(self, visit: Visit, error: ToolgateError) -> Response:
+    def _refused(self, request: PageRequest, error: ToolgateError) -> Response:
         status = 400
         if isinstance(error, (ForbiddenError,)):
             status = 403
@@ -286,40 +286,45 @@ class Console:
             status = 429
         elif isinstance(error, CatalogError):
             status = 404
-        summary = error.summary(with_detail=visit.is_known and visit.manages)
-        return self._failed(visit, status, summary, error.hint)
+        summary = error.summary(with_detail=request.is_known and request.manages)
+        return self._failed(request, status, summary, error.hint)
 
     def _unfinished(
-        self, visit: Visit, path: str, route: Route | None, error: StoreError, waited: StoreDeadline
+        self,
+        request: PageRequest,
+        path: str,
+        route: Route | None,
+        error: StoreError,
+        waited: StoreDeadline,
     ) -> Response:
         """Say that the store is slow or down and whether anything was done; keep the input."""
-        stopped = error.summary(with_detail=visit.is_known and visit.manages)
+        stopped = error.summary(with_detail=request.is_known and request.manages)
         failed = "The store is slow." if waited.was_slow else stopped
-        again = _with_query(visit, path)
+        again = _with_query(request, path)
         log.warning("page without store", extra={"path": path, "error": error.full_text})
         reasons = [stopped, error.hint] if waited.was_slow else [error.hint]
-        if visit.request.method in {"GET", "HEAD"}:
+        if request.http.method in {"GET", "HEAD"}:
             hint = " ".join(filter(None, [*reasons, "Nothing was saved."]))
-            return self._failed(visit, 503, failed, hint, again=again)
+            return self._failed(request, 503, failed, hint, again=again)
         doubt = ""
-        if visit.is_acting:
+        if request.is_acting:
             doubt = _doubt(waited, may_act=route is not None and route.acts_outside)
-        response = visit.page(
+        response = request.page(
             "again.html",
             status=503,
             title=doubt or "Nothing was saved",
             reasons=[failed, *reasons],
             doubtful=bool(doubt),
             path=again,
-            back=_page_of(visit) or again,
-            fields=visit.sent_fields(),
+            back=_page_of(request) or again,
+            fields=request.sent_fields(),
         )
         response.headers["cache-control"] = "no-store"
         return response
 
-    def _from_earlier(self, visit: Visit, route: Route) -> Response:
+    def _from_earlier(self, request: PageRequest, route: Route) -> Response:
         """Keep the input of a form that was loaded before the browser's last login."""
-        return visit.page(
+        return request.page(
             "again.html",
             status=403,
             title="Nothing was saved",
@@ -328,19 +333,21 @@ class Console:
                 " input and send it now."
             ],
             doubtful=False,
-            path=_with_query(visit, route.path),
-            back=_page_of(visit) or route.path,
-            fields=visit.sent_fields(),
+            path=_with_query(request, route.path),
+            back=_page_of(request) or route.path,
+            fields=request.sent_fields(),
         )
 
     def _failed(
-        self, visit: Visit, status: int, failed: str, hint: str, *, again: str | None = None
+        self, request: PageRequest, status: int, failed: str, hint: str, *, again: str | None = None
     ) -> Response:
-        return visit.page(
+        return request.page(
             "failed.html", status=status, failed=failed, hint=hint, code=status, again=again
         )
 
-    async def _events(self, visit: Visit, cookie: str, changes: "_Changes") -> AsyncGenerator[str]:
+    async def _events(
+        self, request: PageRequest, cookie: str, changes: "_Changes"
+    ) -> AsyncGenerator[str]:
         """Yield the names of changes as server-sent events until the session ends."""
         stopping = asyncio.ensure_future(self._stopping.wait())
         try:
@@ -359,7 +366,7 @@ class Console:
                     yield "".join(f"event: {name}\ndata: {name}\n\n" for name in changes.take())
                     continue
                 try:
-                    await self._sessions.caller_of(visit.request, cookie)
+                    await self._sessions.caller_of(request.http, cookie)
                 except ToolgateError:
                     return
                 yield ": still here\n\n"
@@ -413,19 +420,19 @@ def _doubt(waited: StoreDeadline, *, may_act: bool) -> str:
     return "Only a part was saved" if waited.has_saved else ""
 
 
-def _with_query(visit: Visit, path: str) -> str:
+def _with_query(request: PageRequest, path: str) -> str:
     """Add the query of the request to a path below the console."""
-    query = visit.request.url.query
+    query = request.http.url.query
     return f"{path}?{query}" if query else path
 
 
-def _page_of(visit: Visit) -> str:
+def _page_of(request: PageRequest) -> str:
     """Return the page of a submitted form, below the console's URL; empty if unknown."""
-    parts = urlsplit(visit.request.headers.get("referer", ""))
-    within = parts.path.startswith(f"{visit.base}/")
-    if not within or parts.netloc != visit.request.headers.get("host"):
+    parts = urlsplit(request.http.headers.get("referer", ""))
+    within = parts.path.startswith(f"{request.base}/")
+    if not within or parts.netloc != request.http.headers.get("host"):
         return ""
-    path = unquote(parts.path.removeprefix(f"{visit.base}/"))
+    path = unquote(parts.path.removeprefix(f"{request.base}/"))
     return f"{path}?{parts.query}" if parts.query else path
 
 
@@ -442,16 +449,16 @@ def _static(name: str, *, is_fresh: bool) -> Response:
     )
 
 
-async def _read_form(request: Request, limits: FormLimits) -> Mapping[str, list[str]]:
+async def _read_form(http: Request, limits: FormLimits) -> Mapping[str, list[str]]:
     """Read the fields of a submitted form.
 
     Raises:
         FormTooLargeError: It is larger than the limits.
     """
-    if request.method != "POST":
+    if http.method != "POST":
         return {}
     body = bytearray()
-    async for piece in request.stream():
+    async for piece in http.stream():
         body += piece
         limits.check_size(len(body))
     if len(body) <= ANONYMOUS_FORM.max_bytes:
@@ -460,9 +467,9 @@ async def _read_form(request: Request, limits: FormLimits) -> Mapping[str, list[
     return await anyio.to_thread.run_sync(parse_form, bytes(body), limits)
 
 
-def _is_genuine(visit: Visit) -> bool:
+def _is_genuine(request: PageRequest) -> bool:
     """Whether a form was sent from a page that this browser loaded from the console."""
-    site = visit.request.headers.get("sec-fetch-site", "same-origin")
+    site = request.http.headers.get("sec-fetch-site", "same-origin")
     return site in {"same-origin", "none"} and hmac.compare_digest(
-        visit.typed("csrf").encode(), visit.csrf.encode()
+        request.value("csrf").encode(), request.csrf.encode()
     )

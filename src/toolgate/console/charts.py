@@ -83,21 +83,21 @@ def lines(
                 )
             )
     for index, (about, of_lines) in enumerate(values):
-        said = [
+        parts = [
             f"{kind} {value:,.0f} ms"
             for kind, value in zip(kinds, of_lines, strict=True)
             if value is not None
         ]
-        if said:
-            shapes.append(_hover(index * (_BAR + _GAP), f"{about}: {', '.join(said)}"))
+        if parts:
+            shapes.append(_hover(index * (_BAR + _GAP), f"{about}: {', '.join(parts)}"))
     return _chart(f"{label}: at most {highest:,.0f} ms.", width, shapes)
 
 
 def _chart(summary: str, width: int, shapes: Sequence[Markup]) -> Markup:
     return Markup(
-        '<svg class="chart" role="img" aria-label="{said}" viewBox="0 0 {width} {height}"'
+        '<svg class="chart" role="img" aria-label="{label}" viewBox="0 0 {width} {height}"'
         ' preserveAspectRatio="none"><path class="axis" d="M0 {height}h{width}"/>{shapes}</svg>'
-    ).format(said=summary, width=width, height=_HEIGHT, shapes=Markup("").join(shapes))
+    ).format(label=summary, width=width, height=_HEIGHT, shapes=Markup("").join(shapes))
 
 
 def _hover(left: int, text: str) -> Markup:
@@ -129,10 +129,10 @@ def trendline(values: Sequence[float], *, label: str) -> Markup:
     ]
     summary = f"{label}: {len(values):,} times, {values[0]:.3f} at first, {values[-1]:.3f} now."
     return Markup(
-        '<svg class="trend" role="img" aria-label="{said}" viewBox="0 0 {width} {height}">'
+        '<svg class="trend" role="img" aria-label="{label}" viewBox="0 0 {width} {height}">'
         '<polyline points="{points}"/><circle cx="{x}" cy="{y}" r="{r}"/></svg>'
     ).format(
-        said=summary,
+        label=summary,
         width=_LINE_WIDTH + 2 * _ROUND,
         height=_LINE_HEIGHT + 2 * _ROUND,
         points=" ".join(f"{x},{y}" for x, y in places),
@@ -150,11 +150,11 @@ def share_bar(value: float, *, label: str) -> Markup:
         label: Description for screen readers.
     """
     return Markup(
-        '<svg class="share" role="img" aria-label="{said}" viewBox="0 0 {width} {height}"'
+        '<svg class="share" role="img" aria-label="{label}" viewBox="0 0 {width} {height}"'
         ' preserveAspectRatio="none"><rect class="whole" width="{width}" height="{height}"/>'
         '<rect class="part" width="{part}" height="{height}"/></svg>'
     ).format(
-        said=f"{label}: {value:.3f}",
+        label=f"{label}: {value:.3f}",
         width=_LINE_WIDTH,
         height=_SHARE_HEIGHT,
         part=round(value * _LINE_WIDTH, 1),

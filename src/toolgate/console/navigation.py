@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextvars import Context
 from dataclasses import dataclass, field
 
-from toolgate.console.request import Badge, Visit
+from toolgate.console.request import Badge, PageRequest
 from toolgate.errors import ToolgateError
 
 __all__ = ["MENU", "WITHIN", "MenuPage", "menu_of", "waiting_badges"]
@@ -140,21 +140,21 @@ WITHIN = {
 """Menu page to which each other page belongs."""
 
 
-def menu_of(visit: Visit) -> list[MenuPage]:
+def menu_of(request: PageRequest) -> list[MenuPage]:
     """Return the pages that the caller can open."""
-    if not visit.is_known:
+    if not request.is_known:
         return []
-    manages, has_chat = visit.manages, visit.app.chat is not None
+    manages, has_chat = request.manages, request.app.chat is not None
     return [
         page for page in MENU if (manages or not page.manages) and (has_chat or page.path != "chat")
     ]
 
 
-async def waiting_badges(visit: Visit) -> Mapping[str, tuple[Badge, ...]]:
+async def waiting_badges(request: PageRequest) -> Mapping[str, tuple[Badge, ...]]:
     """Return the counts in the menu, by page; without approvals if the store is slow."""
     badges: dict[str, tuple[Badge, ...]] = {}
-    if visit.manages:
-        servers = visit.server_statuses()
+    if request.manages:
+        servers = request.server_statuses()
         states = Counter(server.state for server in servers)
         quarantined = sum(1 for server in servers if server.held)
         badges["servers"] = tuple(
@@ -166,7 +166,7 @@ async def waiting_badges(visit: Visit) -> Mapping[str, tuple[Badge, ...]]:
             if badge.count
         )
     # An empty context: the page's deadline does not apply. A slow store does not delay the page.
-    counting = asyncio.create_task(_waiting_approvals(visit), context=Context())
+    counting = asyncio.create_task(_waiting_approvals(request), context=Context())
     done, _ = await asyncio.wait({counting}, timeout=_BADGE_WAIT_S)
     if not done:
         counting.cancel()
@@ -175,10 +175,10 @@ async def waiting_badges(visit: Visit) -> Mapping[str, tuple[Badge, ...]]:
     return badges
 
 
-async def _waiting_approvals(visit: Visit) -> int:
+async def _waiting_approvals(request: PageRequest) -> int:
     """Return how many waiting calls the caller may see; 0 if the store is unavailable."""
     try:
-        return await visit.count_waiting_approvals()
+        return await request.count_waiting_approvals()
     except ToolgateError as error:
         log.warning("approvals cannot be counted", extra={"error": error.full_text})
         return 0

@@ -17,7 +17,7 @@ from toolgate.base.token_estimate import estimate_tokens
 from toolgate.console import safe_text
 from toolgate.console.charts import bars, lines, share_bar, trendline
 from toolgate.console.navigation import WITHIN, MenuPage, menu_of
-from toolgate.console.request import SAID, Visit
+from toolgate.console.request import FLASH_COOKIE, PageRequest
 from toolgate.settings import redact
 from toolgate.types import json_object
 
@@ -75,21 +75,21 @@ class Renderer:
         }
         self._templates.globals.update(helpers)  # pyright: ignore[reportUnknownMemberType]
 
-    def page(self, visit: Visit, template: str, values: Mapping[str, object]) -> str:
+    def page(self, request: PageRequest, template: str, values: Mapping[str, object]) -> str:
         """Render a page as HTML."""
-        path = visit.request.scope["path"].partition("/console")[2].strip("/")
+        path = request.http.scope["path"].partition("/console")[2].strip("/")
         here = path.partition("/")[0]
         if here == "navigation":  # the menu for another page
-            here = visit.asked("here")
+            here = request.query_value("here")
         return self._templates.get_template(template).render(
-            visit=visit,
-            url=visit.url,
-            said=unquote(visit.request.cookies.get(SAID, "")),
+            request=request,
+            url=request.url,
+            flash=unquote(request.http.cookies.get(FLASH_COOKIE, "")),
             here=here,
             within=WITHIN.get(here),
-            menu=menu_of(visit),
+            menu=menu_of(request),
             static=self._static,
-            csrf_field=_csrf_field(visit),
+            csrf_field=_csrf_field(request),
             **values,
         )
 
@@ -112,8 +112,8 @@ def _groups(menu: Iterable[MenuPage]) -> list[tuple[str, list[MenuPage]]]:
     return [(group, list(pages)) for group, pages in groupby(menu, lambda page: page.group)]
 
 
-def _csrf_field(visit: Visit) -> Markup:
-    return Markup('<input type="hidden" name="csrf" value="{}">').format(visit.csrf)
+def _csrf_field(request: PageRequest) -> Markup:
+    return Markup('<input type="hidden" name="csrf" value="{}">').format(request.csrf)
 
 
 def _pretty(value: object) -> str:

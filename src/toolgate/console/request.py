@@ -15,9 +15,9 @@ from toolgate.errors import ToolgateError
 from toolgate.gateway.gateway import Gateway
 from toolgate.types import DEFAULT_PROJECT, Caller, ServerStatus
 
-__all__ = ["SAID", "Badge", "PageRenderer", "Visit"]
+__all__ = ["FLASH_COOKIE", "Badge", "PageRenderer", "PageRequest"]
 
-SAID = "toolgate_said"
+FLASH_COOKIE = "toolgate_flash"
 """Cookie with a message that the next page shows once."""
 
 _HIDDEN = frozenset({"csrf", "do", "state"})
@@ -26,7 +26,7 @@ _HIDDEN = frozenset({"csrf", "do", "state"})
 _QUOTED_CHARS = 40
 """Characters of a wrong value that every error message quotes in any case."""
 
-_SAID_CHARS = 600
+_FLASH_CHARS = 600
 """Length limit of a message in the cookie (chosen: a cookie has room for 4,096 bytes)."""
 
 _MOST_PAGE = 100_000
@@ -50,14 +50,14 @@ class Badge:
     """Whether it needs attention."""
 
 
-class Visit:
+class PageRequest:
     """A request for a console page: its caller and form, and how to answer it."""
 
     def __init__(
         self,
         *,
         app: App,
-        request: Request,
+        http: Request,
         render: "PageRenderer",
         caller: Caller,
         csrf: str,
@@ -67,7 +67,7 @@ class Visit:
         is_known: bool = True,
     ) -> None:
         self.app = app
-        self.request = request
+        self.http = http
         self.caller = caller
         """Who sends the request."""
         self.csrf = csrf
@@ -128,7 +128,7 @@ class Visit:
     @property
     def base(self) -> str:
         """Path of the console as the browser sees it, including a proxy's prefix."""
-        return f"{self.request.scope.get('root_path', '')}/console"
+        return f"{self.http.scope.get('root_path', '')}/console"
 
     @property
     def project(self) -> str:
@@ -140,28 +140,28 @@ class Visit:
         """The field whose value the problem quotes; empty if unknown."""
         if self.problem is None:
             return ""
-        said = self.problem.failed
+        message = self.problem.failed
         for name, values in self._form.items():
             for value in values:
                 lines = [line.strip() for line in value.splitlines()] or [value]
                 if name not in _HIDDEN and any(
-                    line and repr(line)[:_QUOTED_CHARS] in said for line in lines
+                    line and repr(line)[:_QUOTED_CHARS] in message for line in lines
                 ):
                     return name
         return ""
 
     # Reading the request
 
-    def asked(self, name: str, default: str = "") -> str:
+    def query_value(self, name: str, default: str = "") -> str:
         """Return a query parameter."""
-        return self.request.query_params.get(name, default)
+        return self.http.query_params.get(name, default)
 
-    def typed(self, name: str, default: str = "") -> str:
+    def value(self, name: str, default: str = "") -> str:
         """Return a form field, or else the query parameter of that name."""
         values = self._form.get(name)
-        return values[-1] if values else self.asked(name, default)
+        return values[-1] if values else self.query_value(name, default)
 
-    def all_typed(self, name: str) -> list[str]:
+    def form_values(self, name: str) -> list[str]:
         """Return all values of a form field that may be repeated."""
         return list(self._form.get(name, ()))
 
@@ -185,7 +185,7 @@ class Visit:
 
     def page_number(self) -> int:
         """The requested page of a long list, from 1."""
-        text = self.asked("page", "1")
+        text = self.query_value("page", "1")
         return max(1, min(int(text), _MOST_PAGE)) if text.isdecimal() else 1
 
     # Writing the response
@@ -211,25 +211,25 @@ class Visit:
         """Redirect to a page, which then shows the message once."""
         response = RedirectResponse(self.url(path, **query), status_code=303)
         if message:
-            self.say(response, message)
+            self.flash(response, message)
         return response
 
     def go_within(self, path: str) -> Response:
         """Redirect to a path below the console; other hosts cannot be reached this way."""
         return RedirectResponse(self.url_within(path), status_code=303)
 
-    def say(self, response: Response, message: str) -> None:
+    def flash(self, response: Response, message: str) -> None:
         """Show a message once, on the next page."""
         response.set_cookie(
-            SAID,
-            quote(message[:_SAID_CHARS]),
+            FLASH_COOKIE,
+            quote(message[:_FLASH_CHARS]),
             max_age=60,
             path=self.base,
             httponly=True,
             samesite="lax",
-            secure=self.request.url.scheme == "https",
+            secure=self.http.url.scheme == "https",
         )
 
 
-PageRenderer: TypeAlias = Callable[[Visit, str, Mapping[str, object]], str]
+PageRenderer: TypeAlias = Callable[[PageRequest, str, Mapping[str, object]], str]
 """Renders a page to HTML: takes the request, the name of the template, and its values."""

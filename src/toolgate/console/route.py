@@ -6,11 +6,11 @@ from typing import TypeAlias
 
 from starlette.responses import Response
 
-from toolgate.console.request import Visit
+from toolgate.console.request import PageRequest
 
 __all__ = ["Handler", "Route"]
 
-Handler: TypeAlias = Callable[[Visit], Awaitable[Response]]
+Handler: TypeAlias = Callable[[PageRequest], Awaitable[Response]]
 """Handles a request for a page."""
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from toolgate.catalog import CatalogEntry
-from toolgate.console.request import Visit
+from toolgate.console.request import PageRequest
 from toolgate.errors import ArgumentError
 from toolgate.security.access import matches_pattern, parse_pattern
 from toolgate.types import json_object
@@ -38,11 +38,11 @@ class PatternMatch:
     """Whether the pattern is invalid."""
 
 
-def typed_patterns(visit: Visit) -> list[str]:
+def typed_patterns(request: PageRequest) -> list[str]:
     """Return the patterns of a rule that is being edited, including the picked one."""
-    text = visit.typed("patterns") or visit.typed("tools")
+    text = request.value("patterns") or request.value("tools")
     patterns = [line.strip() for line in text.splitlines() if line.strip()]
-    picked = visit.typed("pick").strip()
+    picked = request.value("pick").strip()
     return [*patterns, picked] if picked and picked not in patterns else patterns
 
 
@@ -52,11 +52,13 @@ def is_destructive(entry: CatalogEntry) -> bool:
     return hints.get("destructiveHint") is True and not entry.read_only
 
 
-def matches_of(visit: Visit, patterns: Sequence[str], *, hint: str = "") -> list[PatternMatch]:
+def matches_of(
+    request: PageRequest, patterns: Sequence[str], *, hint: str = ""
+) -> list[PatternMatch]:
     """Return the current tools that each pattern matches."""
     entries = [
         entry
-        for entry in visit.gateway.visible.tools(visit.caller)
+        for entry in request.gateway.visible.tools(request.caller)
         if not hint or (entry.read_only if hint == "read_only" else is_destructive(entry))
     ]
     return [_match(pattern, entries) for pattern in patterns]
@@ -79,12 +81,14 @@ def _match(pattern: str, entries: Sequence[CatalogEntry]) -> PatternMatch:
     return PatternMatch(pattern=pattern, count=len(keys), keys=keys[:_SHOWN])
 
 
-def options_of(visit: Visit, word: str) -> list[str]:
+def options_of(request: PageRequest, word: str) -> list[str]:
     """Return names of servers, then keys of tools, that contain a word."""
     word = word.strip().lower()
-    servers = visit.gateway.servers.names(visit.caller)
+    servers = request.gateway.servers.names(request.caller)
     names = [name for name in servers if word in name.lower()]
     keys = (
-        tool.key for tool in visit.gateway.visible.tools(visit.caller) if word in tool.key.lower()
+        tool.key
+        for tool in request.gateway.visible.tools(request.caller)
+        if word in tool.key.lower()
     )
     return [*names[:_OPTIONS], *keys][:_OPTIONS]

@@ -62,18 +62,18 @@ def fields_of(schema: Json) -> list[FormField]:
     ]
 
 
-def arguments_of(fields: Sequence[FormField], typed: Callable[[str], str]) -> Json:
+def arguments_of(fields: Sequence[FormField], value_of: Callable[[str], str]) -> Json:
     """Return the submitted arguments, without empty ones.
 
     Raises:
         ArgumentError: A value does not have the right type.
     """
-    raw = typed("raw").strip()
+    raw = value_of("raw").strip()
     if raw:
         return _read_object(raw)
     arguments: Json = {}
     for field in fields:
-        text = typed(field.field)
+        text = value_of(field.field)
         if text == "" or (field.kind != "text" and field.kind != "long" and not text.strip()):
             continue
         arguments[field.name] = _value(field, text)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from toolgate.console.request import Visit
+from toolgate.console.request import PageRequest
 
 __all__ = ["TableOrder", "order_of"]
 
@@ -32,9 +32,9 @@ class TableOrder:
         return sorted(with_value, key=key, reverse=self.falls) + without
 
 
-def order_of(visit: Visit, *, default: str = "", falls: bool = False) -> TableOrder:
+def order_of(request: PageRequest, *, default: str = "", falls: bool = False) -> TableOrder:
     """Return the order that `sort` and `dir` in the URL name."""
-    name = visit.asked("sort")
+    name = request.query_value("sort")
     if not name:
         return TableOrder(name=default, falls=falls)
-    return TableOrder(name=name, falls=visit.asked("dir") == "down")
+    return TableOrder(name=name, falls=request.query_value("dir") == "down")

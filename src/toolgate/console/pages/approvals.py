@@ -8,7 +8,7 @@ from typing import cast
 
 from starlette.responses import Response
 
-from toolgate.console.request import Visit
+from toolgate.console.request import PageRequest
 from toolgate.console.route import Route
 from toolgate.errors import ArgumentError, ForbiddenError
 from toolgate.store import StoredApproval
@@ -40,37 +40,37 @@ class WaitingApproval:
     """Differences from that call."""
 
 
-async def _show(visit: Visit) -> Response:
-    every = await visit.gateway.approvals.search(visit.caller, limit=_LATELY)
+async def _show(request: PageRequest) -> Response:
+    every = await request.gateway.approvals.search(request.caller, limit=_LATELY)
     decided = [approval for approval in every if approval.state != "waiting"]
-    may_decide = is_person(visit)
+    may_decide = is_person(request)
     waiting = [
         _waiting(
             approval,
             decided,
-            code=visit.gateway.approvals.code(visit.caller, approval, via="console"),
+            code=request.gateway.approvals.code(request.caller, approval, via="console"),
         )
         for approval in every
         if approval.state == "waiting"
     ]
-    kept = visit.gateway.kept_programs
-    return visit.page(
+    kept = request.gateway.kept_programs
+    return request.page(
         "approvals.html",
         waiting=waiting if may_decide else (),
         decided=decided[:40],
-        parked=await kept.programs(visit.caller),
-        stored=await kept.values(visit.caller),
+        parked=await kept.programs(request.caller),
+        stored=await kept.values(request.caller),
     )
 
 
-def is_person(visit: Visit) -> bool:
+def is_person(request: PageRequest) -> bool:
     """Whether the request comes from a browser; only checked if no login is required.
 
     An agent with a shell could otherwise decide with one `curl` request. Browsers also send the
     header to loopback addresses: https://www.w3.org/TR/fetch-metadata/
     """
-    is_open = visit.caller.identity.kind == "local"
-    return not is_open or "sec-fetch-site" in visit.request.headers
+    is_open = request.caller.identity.kind == "local"
+    return not is_open or "sec-fetch-site" in request.http.headers
 
 
 def _waiting(
@@ -106,27 +106,27 @@ def _lines(text: str) -> list[str]:
         return text.splitlines()
 
 
-async def _act(visit: Visit) -> Response:
-    word = visit.typed("do")
+async def _act(request: PageRequest) -> Response:
+    word = request.value("do")
     if word == "forget":
-        await visit.gateway.kept_programs.forget(visit.caller, visit.typed("id"))
-        return visit.go("approvals", message="Deleted.")
+        await request.gateway.kept_programs.forget(request.caller, request.value("id"))
+        return request.go("approvals", message="Deleted.")
     if word not in {"approve", "edit", "reject"}:
         raise ArgumentError(f"Unknown action {word[:40]!r}.")
-    if not is_person(visit):
+    if not is_person(request):
         raise ForbiddenError(
             "Calls are approved in a browser.", hint="Open this page in a browser."
         )
-    decided = await visit.gateway.approvals.decide(
-        visit.caller,
-        visit.typed("id"),
+    decided = await request.gateway.approvals.decide(
+        request.caller,
+        request.value("id"),
         approve=word != "reject",
         via="console",
-        comment=visit.typed("comment").strip(),
-        arguments=_edited(visit.typed("arguments")) if word == "edit" else None,
+        comment=request.value("comment").strip(),
+        arguments=_edited(request.value("arguments")) if word == "edit" else None,
     )
     outcome = "was rejected" if word == "reject" else "was approved for one run"
-    return visit.go("approvals", message=f"The call of {decided.tool} {outcome}.")
+    return request.go("approvals", message=f"The call of {decided.tool} {outcome}.")
 
 
 def _edited(text: str) -> Json:

@@ -11,7 +11,7 @@ from starlette.responses import Response, StreamingResponse
 
 from toolgate.audit import ACTIONS, AGGREGATED_ACTIONS, AuditVerification, verify_audit
 from toolgate.base.ids import utc_text
-from toolgate.console.request import Visit
+from toolgate.console.request import PageRequest
 from toolgate.console.route import Route
 from toolgate.errors import ArgumentError
 from toolgate.store import AuditFilter
@@ -46,36 +46,36 @@ _AROUND = timedelta(days=1)
 _FILTERS = ("q", "action", "server", "status", "result", "period")
 
 
-async def _list(visit: Visit) -> Response:
-    visit.gateway.visible.must_manage(visit.caller)
-    criteria = _filter(visit)
-    records = await visit.app.store.audit.select(criteria)
+async def _list(request: PageRequest) -> Response:
+    request.gateway.visible.must_manage(request.caller)
+    criteria = _filter(request)
+    records = await request.app.store.audit.select(criteria)
     last = records[-1] if len(records) == _PER_PAGE else None
-    return visit.page(
+    return request.page(
         "audit.html",
         records=records,
-        names=await visit.token_names(),
+        names=await request.token_names(),
         about=_subject,
         older=f"{last.at} {last.record_id}" if last else "",
         actions=tuple(ACTIONS),
         periods=[name for name, _ in _PERIODS],
-        query=_query(visit),
-        saved=_saved_filters(visit),
-        is_live=visit.asked("live") == "1",
-        servers=visit.gateway.servers.names(visit.caller),
-        enabled=visit.app.settings.audit.enabled,
+        query=_query(request),
+        saved=_saved_filters(request),
+        is_live=request.query_value("live") == "1",
+        servers=request.gateway.servers.names(request.caller),
+        enabled=request.app.settings.audit.enabled,
     )
 
 
-def _query(visit: Visit) -> dict[str, str]:
+def _query(request: PageRequest) -> dict[str, str]:
     """Return the filter in the URL."""
-    return {name: visit.asked(name) for name in _FILTERS if visit.asked(name)}
+    return {name: request.query_value(name) for name in _FILTERS if request.query_value(name)}
 
 
-def _saved_filters(visit: Visit) -> dict[str, dict[str, str]]:
+def _saved_filters(request: PageRequest) -> dict[str, dict[str, str]]:
     """Return the filters that were saved in this browser, by name."""
     try:
-        saved = json_object(orjson.loads(unquote(visit.request.cookies.get(_SAVED, "{}"))))
+        saved = json_object(orjson.loads(unquote(request.http.cookies.get(_SAVED, "{}"))))
     except ValueError:
         return {}
     return {
@@ -86,27 +86,27 @@ def _saved_filters(visit: Visit) -> dict[str, dict[str, str]]:
     }
 
 
-async def _save_filter(visit: Visit) -> Response:
+async def _save_filter(request: PageRequest) -> Response:
     """Save the filter in the URL under a name, or delete a saved one."""
-    visit.gateway.visible.must_manage(visit.caller)
-    saved, name = _saved_filters(visit), visit.typed("name").strip()[:_NAME_CHARS]
+    request.gateway.visible.must_manage(request.caller)
+    saved, name = _saved_filters(request), request.value("name").strip()[:_NAME_CHARS]
     if not name:
         raise ArgumentError("The filter has no name.", allowed="1 to 40 characters.")
     saved.pop(name, None)
-    if visit.typed("do") == "forget":
+    if request.value("do") == "forget":
         message = f"The filter {name} was removed."
     else:
-        saved = {name: _query(visit), **saved}
+        saved = {name: _query(request), **saved}
         message = f"The filter {name} was saved in this browser."
-    response = visit.go("audit", message=message, **_query(visit))
+    response = request.go("audit", message=message, **_query(request))
     response.set_cookie(
         _SAVED,
         quote(orjson.dumps(dict(list(saved.items())[:_MOST_SAVED])).decode()),
         max_age=365 * 86_400,
-        path=visit.base,
+        path=request.base,
         httponly=True,
         samesite="lax",
-        secure=visit.request.url.scheme == "https",
+        secure=request.http.url.scheme == "https",
     )
     return response
 
@@ -134,16 +134,16 @@ def _subject(record: AuditRecord) -> str:
     return subject or named
 
 
-def _filter(visit: Visit) -> AuditFilter:
-    seconds = dict(_PERIODS).get(visit.asked("period"), 86_400)
+def _filter(request: PageRequest) -> AuditFilter:
+    seconds = dict(_PERIODS).get(request.query_value("period"), 86_400)
     since = utc_text(datetime.now(UTC) - timedelta(seconds=seconds)) if seconds else None
-    at, _, record_id = visit.asked("older").partition(" ")
+    at, _, record_id = request.query_value("older").partition(" ")
     return AuditFilter(
-        action=visit.asked("action") or None,
-        server=visit.asked("server") or None,
-        status=visit.asked("status").strip() or None,
-        failed=visit.asked("result") == "failed",
-        text=visit.asked("q").strip()[:200],
+        action=request.query_value("action") or None,
+        server=request.query_value("server") or None,
+        status=request.query_value("status").strip() or None,
+        failed=request.query_value("result") == "failed",
+        text=request.query_value("q").strip()[:200],
         phase="outcome",
         since=since,
         after=(at, record_id) if record_id else None,
@@ -151,10 +151,10 @@ def _filter(visit: Visit) -> AuditFilter:
     )
 
 
-async def _chain(visit: Visit) -> Response:
+async def _chain(request: PageRequest) -> Response:
     """Show a search with its results, the calls that followed, and their outcomes."""
-    visit.gateway.visible.must_manage(visit.caller)
-    records = await visit.app.store.audit.related(visit.asked("id"))
+    request.gateway.visible.must_manage(request.caller)
+    records = await request.app.store.audit.related(request.query_value("id"))
     if not records:
         raise ArgumentError("No such record.", hint="Old records are removed after audit_days.")
     first = records[0]
@@ -166,67 +166,67 @@ async def _chain(visit: Visit) -> Response:
         if len(pair) == 2
     ]
     chosen = {call.target for call in called}
-    return visit.page(
+    return request.page(
         "audit_chain.html",
         first=first,
         shown=discoveries,
         chosen=chosen,
         calls=[(call, outcomes.get(call.record_id)) for call in called],
         records=records,
-        names=await visit.token_names(),
+        names=await request.token_names(),
         about=_subject,
     )
 
 
-async def _conversation(visit: Visit) -> Response:
+async def _conversation(request: PageRequest) -> Response:
     """Show all records of a conversation around a time, oldest first."""
-    visit.gateway.visible.must_manage(visit.caller)
+    request.gateway.visible.must_manage(request.caller)
     try:
-        around = datetime.fromisoformat(visit.asked("at"))
+        around = datetime.fromisoformat(request.query_value("at"))
     except ValueError as error:
         raise ArgumentError("No such conversation.", hint="Open it from a record.") from error
     criteria = AuditFilter(
-        conversation=visit.asked("id"),
+        conversation=request.query_value("id"),
         phase="outcome",
         since=utc_text(around - _AROUND),
         until=utc_text(around + _AROUND),
         oldest_first=True,
         limit=_TIMELINE,
     )
-    records = await visit.app.store.audit.select(criteria)
+    records = await request.app.store.audit.select(criteria)
     if not records:
         raise ArgumentError("No such conversation.", hint="Old records are removed.")
-    return visit.page(
+    return request.page(
         "audit_conversation.html",
         records=records,
-        names=await visit.token_names(),
+        names=await request.token_names(),
         about=_subject,
-        at=visit.asked("at"),
+        at=request.query_value("at"),
     )
 
 
-async def _verify(visit: Visit) -> Response:
-    visit.gateway.visible.must_manage(visit.caller)
+async def _verify(request: PageRequest) -> Response:
+    request.gateway.visible.must_manage(request.caller)
     done: AuditVerification | None = None
-    if visit.was_sent:
+    if request.was_sent:
         with anyio.fail_after(600):
-            done = await verify_audit(visit.app.store, visit.app.sealer)
-    return visit.page("audit_verify.html", done=done)
+            done = await verify_audit(request.app.store, request.app.sealer)
+    return request.page("audit_verify.html", done=done)
 
 
-async def _export(visit: Visit) -> Response:
-    visit.gateway.visible.must_manage(visit.caller)
-    criteria = replace(_filter(visit), oldest_first=True, phase=None, limit=_EXPORTED, after=None)
+async def _export(request: PageRequest) -> Response:
+    request.gateway.visible.must_manage(request.caller)
+    criteria = replace(_filter(request), oldest_first=True, phase=None, limit=_EXPORTED, after=None)
     return StreamingResponse(
-        _lines(visit, criteria),
+        _lines(request, criteria),
         media_type="application/x-ndjson",
         headers={"content-disposition": 'attachment; filename="audit.jsonl"'},
     )
 
 
-async def _lines(visit: Visit, criteria: AuditFilter) -> AsyncGenerator[bytes]:
+async def _lines(request: PageRequest, criteria: AuditFilter) -> AsyncGenerator[bytes]:
     while True:
-        page: list[AuditRecord] = await visit.app.store.audit.select(criteria)
+        page: list[AuditRecord] = await request.app.store.audit.select(criteria)
         yield b"".join(orjson.dumps(asdict(record)) + b"\n" for record in page)
         if len(page) < _EXPORTED:
             return

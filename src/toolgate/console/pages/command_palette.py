@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from starlette.responses import Response
 
 from toolgate.console.navigation import menu_of
-from toolgate.console.request import Visit
+from toolgate.console.request import PageRequest
 from toolgate.console.route import Route
 from toolgate.console.rule_preview import matches_of, options_of, typed_patterns
 
@@ -47,45 +47,45 @@ class Destination:
     """Whether the label is the name of a server or a tool."""
 
 
-async def _show(visit: Visit) -> Response:
-    text = visit.asked("q").strip()[:200]
-    return visit.page("go.html", text=text, destinations=_destinations(visit, text.lower()))
+async def _show(request: PageRequest) -> Response:
+    text = request.query_value("q").strip()[:200]
+    return request.page("go.html", text=text, destinations=_destinations(request, text.lower()))
 
 
-def _destinations(visit: Visit, text: str) -> list[Destination]:
+def _destinations(request: PageRequest, text: str) -> list[Destination]:
     words = text.split()
     places = [
-        Destination(name=page.name, link=visit.url(page.path), icon=page.icon, kind="Page")
-        for page in menu_of(visit)
+        Destination(name=page.name, link=request.url(page.path), icon=page.icon, kind="Page")
+        for page in menu_of(request)
         if _fits(" ".join((page.name, *page.words)), words)
     ]
     actions = [
-        Destination(name=name, link=visit.base + "/" + link, icon=icon, kind="Action")
+        Destination(name=name, link=request.base + "/" + link, icon=icon, kind="Action")
         for name, link, icon, manages in _ACTIONS
-        if (visit.manages or not manages) and _fits(name, words)
+        if (request.manages or not manages) and _fits(name, words)
     ]
     if not words:
         return places + actions
     servers = [
         Destination(
-            name=name, link=visit.url("server", name=name), icon="server", kind="Server",
+            name=name, link=request.url("server", name=name), icon="server", kind="Server",
             is_code=True,
         )
-        for name in visit.gateway.servers.names(visit.caller)
+        for name in request.gateway.servers.names(request.caller)
         if _fits(name, words)
     ]  # fmt: skip
     tools = [
         Destination(
-            name=tool.key, link=visit.url("tool", key=tool.key), icon="tool", kind="Tool",
+            name=tool.key, link=request.url("tool", key=tool.key), icon="tool", kind="Tool",
             is_code=True,
         )
-        for tool in visit.gateway.visible.tools(visit.caller)
+        for tool in request.gateway.visible.tools(request.caller)
         if _fits(tool.key, words)
     ]  # fmt: skip
     servers.sort(key=lambda server: (not server.name.lower().startswith(words[0]), server.name))
     search = Destination(
         name=f"Search for tools: “{text}”",
-        link=visit.url("tools", q=text),
+        link=request.url("tools", q=text),
         icon="search",
         kind="Search",
     )
@@ -97,22 +97,24 @@ def _fits(name: str, words: list[str]) -> bool:
     return all(word in lower for word in words)
 
 
-async def _navigation(visit: Visit) -> Response:
+async def _navigation(request: PageRequest) -> Response:
     """Render only the menu, for pages whose counts have changed."""
-    return visit.page("navigation.html")
+    return request.page("navigation.html")
 
 
-async def _options(visit: Visit) -> Response:
+async def _options(request: PageRequest) -> Response:
     """Return servers and tools for a picker."""
-    return visit.page("pattern_options.html", options=options_of(visit, visit.asked("pick")))
+    return request.page(
+        "pattern_options.html", options=options_of(request, request.query_value("pick"))
+    )
 
 
-async def _preview(visit: Visit) -> Response:
+async def _preview(request: PageRequest) -> Response:
     """Show what the patterns of a rule match while it is edited."""
-    visit.gateway.visible.must_manage(visit.caller)
-    patterns = typed_patterns(visit)
-    return visit.page(
-        "rule_preview.html", matches=matches_of(visit, patterns, hint=visit.asked("hint"))
+    request.gateway.visible.must_manage(request.caller)
+    patterns = typed_patterns(request)
+    return request.page(
+        "rule_preview.html", matches=matches_of(request, patterns, hint=request.query_value("hint"))
     )
 
 

@@ -9,7 +9,7 @@ from typing import get_args
 
 from starlette.responses import Response
 
-from toolgate.console.request import Visit
+from toolgate.console.request import PageRequest
 from toolgate.console.route import Route
 from toolgate.databases.connections import (
     Connection,
@@ -62,40 +62,42 @@ class ShownConnection:
         return Schema() if self.version is None else self.version.schema
 
 
-async def _list(visit: Visit) -> Response:
-    visit.gateway.visible.must_manage(visit.caller)
-    connections = visit.app.schemas.connections.values()
-    shown = await asyncio.gather(*(_shown(visit, connection) for connection in connections))
-    return visit.page("connections.html", shown=shown)
+async def _list(request: PageRequest) -> Response:
+    request.gateway.visible.must_manage(request.caller)
+    connections = request.app.schemas.connections.values()
+    shown = await asyncio.gather(*(_shown(request, connection) for connection in connections))
+    return request.page("connections.html", shown=shown)
 
 
-async def _shown(visit: Visit, connection: Connection) -> ShownConnection:
+async def _shown(request: PageRequest, connection: Connection) -> ShownConnection:
     try:
-        latest = await visit.app.schemas.latest(connection)
+        latest = await request.app.schemas.latest(connection)
     except ToolgateError as error:
         return ShownConnection(connection=connection, problem=str(error))
     return ShownConnection(connection=connection, version=latest, problem=latest.problem)
 
 
-async def _of(visit: Visit) -> ShownConnection:
+async def _of(request: PageRequest) -> ShownConnection:
     """Return the connection that the address names."""
-    visit.gateway.visible.must_manage(visit.caller)
-    return await _shown(visit, visit.app.schemas.connections.chosen(visit.asked("name")))
+    request.gateway.visible.must_manage(request.caller)
+    return await _shown(
+        request, request.app.schemas.connections.chosen(request.query_value("name"))
+    )
 
 
-async def _connection(visit: Visit) -> Response:
-    shown = await _of(visit)
-    word = visit.asked("q").strip()
+async def _connection(request: PageRequest) -> Response:
+    shown = await _of(request)
+    word = request.query_value("q").strip()
     schema = Schema() if shown.version is None else shown.version.schema
     matching = [
         table
         for table in schema.tables
         if word.casefold() in table.name.casefold() or _columns_with(table, word)
     ]
-    page = visit.page_number()
+    page = request.page_number()
     first = (page - 1) * _TABLES_PER_PAGE
     drawn = [table.name for table in schema.tables if table.kind == "table"][:_MOST_DRAWN]
-    return visit.page(
+    return request.page(
         "connection.html",
         connection=shown.connection,
         version=shown.version,
@@ -126,8 +128,8 @@ def _references(table: TableSchema) -> list[str]:
     return list(dict.fromkeys(key.table for key in table.foreign_keys))
 
 
-async def _table(visit: Visit) -> Response:
-    shown, name = await _of(visit), visit.asked("table")
+async def _table(request: PageRequest) -> Response:
+    shown, name = await _of(request), request.query_value("table")
     schema = Schema() if shown.version is None else shown.version.schema
     table = schema.by_name.get(name)
     if table is None:
@@ -135,7 +137,7 @@ async def _table(visit: Visit) -> Response:
             f"There is no table {name[:80]!r} in {shown.connection.name}.",
             hint="It may have been removed or renamed. See the tables of the connection.",
         )
-    return visit.page(
+    return request.page(
         "connection_table.html",
         connection=shown.connection,
         problem=shown.problem,
@@ -151,28 +153,28 @@ def _referring(tables: Sequence[TableSchema], name: str) -> list[tuple[str, Fore
     ]
 
 
-async def _log(visit: Visit) -> Response:
-    visit.gateway.visible.must_manage(visit.caller)
-    outcome = visit.asked("outcome")
-    query = {"connection": visit.asked("connection"), "outcome": outcome}
-    at, _, statement_id = visit.asked("older").partition(" ")
-    statements = await visit.app.store.statements.select(
-        visit.caller.project_id,
+async def _log(request: PageRequest) -> Response:
+    request.gateway.visible.must_manage(request.caller)
+    outcome = request.query_value("outcome")
+    query = {"connection": request.query_value("connection"), "outcome": outcome}
+    at, _, statement_id = request.query_value("older").partition(" ")
+    statements = await request.app.store.statements.select(
+        request.caller.project_id,
         connection=query["connection"] or None,
         outcome=next((known for known in get_args(StatementOutcome) if known == outcome), None),
         before=(at, statement_id) if at else None,
         limit=_STATEMENTS_PER_PAGE,
     )
     last = statements[-1] if len(statements) == _STATEMENTS_PER_PAGE else None
-    return visit.page(
+    return request.page(
         "connection_log.html",
         statements=statements,
-        names=await visit.token_names(),
+        names=await request.token_names(),
         older=f"{last.at} {last.statement_id}" if last else "",
-        connections=list(visit.app.schemas.connections),
+        connections=list(request.app.schemas.connections),
         outcomes=get_args(StatementOutcome),
         query={name: value for name, value in query.items() if value},
-        days=f"{visit.app.settings.store.statement_days:g}",
+        days=f"{request.app.settings.store.statement_days:g}",
     )
 
 

@@ -3,7 +3,7 @@
 from starlette.responses import Response
 
 from toolgate.base.ids import utc_now
-from toolgate.console.request import Visit
+from toolgate.console.request import PageRequest
 from toolgate.console.route import Route
 from toolgate.telemetry.cost import CostReport, UsageReport, cost_report, usage_report
 
@@ -14,18 +14,18 @@ _SHOWN = 50
 """Rows of the table (chosen)."""
 
 
-async def _show(visit: Visit) -> Response:
-    visit.gateway.visible.must_manage(visit.caller)
-    days = visit.asked("days") if visit.asked("days") in _PERIODS else "1"
+async def _show(request: PageRequest) -> Response:
+    request.gateway.visible.must_manage(request.caller)
+    days = request.query_value("days") if request.query_value("days") in _PERIODS else "1"
     since = utc_now(plus_s=-86_400.0 * int(days))
 
     async def count() -> tuple[CostReport, UsageReport]:
-        report = await cost_report(visit.app, visit.caller, since)
-        return report, await usage_report(visit.app, visit.caller, since)
+        report = await cost_report(request.app, request.caller, since)
+        return report, await usage_report(request.app, request.caller, since)
 
-    names = await visit.token_names()
-    figures = await visit.figures.get(f"cost {days}", since, count)
-    response = visit.page(
+    names = await request.token_names()
+    figures = await request.figures.get(f"cost {days}", since, count)
+    response = request.page(
         "costs.html", found=figures, names=names, most=_SHOWN, days=days, periods=_PERIODS
     )
     if figures is None:

@@ -11,7 +11,7 @@ from toolgate.base.ids import utc_now
 from toolgate.console.activity import RANGES, activity_of, range_asked
 from toolgate.console.known_servers import KNOWN_SERVERS
 from toolgate.console.pages.servers import clients_on_this_machine
-from toolgate.console.request import Visit
+from toolgate.console.request import PageRequest
 from toolgate.console.route import Route
 from toolgate.gateway.execution import RunningCall
 from toolgate.store import ToolUsage
@@ -64,13 +64,13 @@ class ServerUse:
     """Mean duration of a call."""
 
 
-async def _show(visit: Visit) -> Response:
-    servers = visit.server_statuses()
-    span = range_asked(visit)
-    activity = await activity_of(visit, span) if visit.manages else None
-    saved = await _saved(visit) if visit.manages else None
-    is_first_run = visit.manages and not servers
-    response = visit.page(
+async def _show(request: PageRequest) -> Response:
+    servers = request.server_statuses()
+    span = range_asked(request)
+    activity = await activity_of(request, span) if request.manages else None
+    saved = await _saved(request) if request.manages else None
+    is_first_run = request.manages and not servers
+    response = request.page(
         "home.html",
         servers=servers,
         states=Counter(server.state for server in servers),
@@ -81,23 +81,23 @@ async def _show(visit: Visit) -> Response:
         busiest_tools=activity.tools[:_BUSIEST] if activity else (),
         busiest_servers=_by_server(activity.tools)[:_BUSIEST] if activity else (),
         state_of={server.name: server.state for server in servers},
-        running=await _calls(visit),
-        notices=await _notices(visit, servers),
+        running=await _calls(request),
+        notices=await _notices(request, servers),
         saved=saved,
         gallery=KNOWN_SERVERS,
         known=(),
         clients=await anyio.to_thread.run_sync(clients_on_this_machine) if is_first_run else {},
     )
-    if visit.manages and servers and (activity is None or saved is None):
+    if request.manages and servers and (activity is None or saved is None):
         response.headers["refresh"] = "2"  # also works without scripts
     return response
 
 
-async def _saved(visit: Visit) -> CostReport | None:
+async def _saved(request: PageRequest) -> CostReport | None:
     """Return today's cost report; None while it is being computed."""
     today = f"{utc_now()[:10]}T00:00:00.000Z"
-    figures = await visit.figures.get(
-        "today", today, lambda: cost_report(visit.app, visit.caller, today)
+    figures = await request.figures.get(
+        "today", today, lambda: cost_report(request.app, request.caller, today)
     )
     return figures.value if figures is not None else None
 
@@ -121,56 +121,58 @@ def _by_server(tools: Sequence[ToolUsage]) -> list[ServerUse]:
     return sorted(servers, key=lambda server: -server.calls)
 
 
-async def _notices(visit: Visit, servers: Sequence[ServerStatus]) -> list[Notice]:
+async def _notices(request: PageRequest, servers: Sequence[ServerStatus]) -> list[Notice]:
     """Return what needs attention, one notice per kind."""
-    if not visit.manages:
+    if not request.manages:
         return []
     notices: list[Notice] = []
-    if waiting := await visit.count_waiting_approvals():
+    if waiting := await request.count_waiting_approvals():
         text = f"{_counted(waiting, 'call')} await{'s' if waiting == 1 else ''} approval."
-        link = visit.url("approvals")
+        link = request.url("approvals")
         notices.append(Notice(text=text, button="Review", link=link, is_urgent=True))
     down = {server.name: server.last_error or "" for server in servers if server.state == "down"}
     if down:
-        notices.append(_of_down(visit, down))
+        notices.append(_of_down(request, down))
     quarantined = [server for server in servers if server.held]
     if quarantined:
         held = _counted(sum(server.held for server in quarantined), "definition")
         names = _names([server.name for server in quarantined])
-        link = visit.url("servers", state="held")
+        link = request.url("servers", state="held")
         if len(quarantined) == 1:
-            link = visit.url("server", name=quarantined[0].name) + "#held"
+            link = request.url("server", name=quarantined[0].name) + "#held"
         notices.append(Notice(text=f"{held} in quarantine: {names}.", button="Review", link=link))
     ended = {
         login.server
-        for login in await visit.app.logins.list(visit.caller)
+        for login in await request.app.logins.list(request.caller)
         if login.state == "ended"
     }
     if ended:
         text = f"Expired logins: {_names(sorted(ended))}."
-        notices.append(Notice(text=text, button="Log in", link=visit.url("logins")))
+        notices.append(Notice(text=text, button="Log in", link=request.url("logins")))
     current_time, soon = utc_now(), utc_now(plus_s=_SOON_S)
     expiring = [
         token.name
-        for token in await visit.gateway.admin.tokens(visit.caller)
+        for token in await request.gateway.admin.tokens(request.caller)
         if token.revoked_at is None and token.expires_at and current_time < token.expires_at < soon
     ]
     if expiring:
         text = f"Access tokens expiring within a week: {_names(expiring)}."
-        link = visit.url("token", name=expiring[0]) if len(expiring) == 1 else visit.url("tokens")
+        link = (
+            request.url("token", name=expiring[0]) if len(expiring) == 1 else request.url("tokens")
+        )
         notices.append(Notice(text=text, button="Rotate", link=link))
     return notices
 
 
-def _of_down(visit: Visit, down: Mapping[str, str]) -> Notice:
+def _of_down(request: PageRequest, down: Mapping[str, str]) -> Notice:
     """Return a notice of servers that are down; for a single one, with the reason."""
     if len(down) > 1:
         text = f"{len(down)} servers are down: {_names(list(down))}."
         return Notice(
-            text=text, button="Show", link=visit.url("servers", state="down"), is_urgent=True
+            text=text, button="Show", link=request.url("servers", state="down"), is_urgent=True
         )
     [(name, error)] = down.items()
-    link = visit.url("server", name=name)
+    link = request.url("server", name=name)
     return Notice(text=f"{name} is down. {error}", button="Show", link=link, is_urgent=True)
 
 
@@ -184,24 +186,24 @@ def _names(names: Sequence[str]) -> str:
     return ", ".join(names[:3]) + more
 
 
-async def _running(visit: Visit) -> Response:
+async def _running(request: PageRequest) -> Response:
     """Render the part of the Home page that changes with every call."""
-    return visit.page("running.html", running=await _calls(visit))
+    return request.page("running.html", running=await _calls(request))
 
 
-async def _calls(visit: Visit) -> list[tuple[RunningCall, str]]:
+async def _calls(request: PageRequest) -> list[tuple[RunningCall, str]]:
     """Return the longest running calls, each with its caller."""
-    calls = visit.gateway.calls.running(visit.caller)[:_RUNNING]
-    names = await visit.token_names() if calls and visit.manages else {}
+    calls = request.gateway.calls.running(request.caller)[:_RUNNING]
+    names = await request.token_names() if calls and request.manages else {}
     return [(call, names.get(call.caller_id, call.caller_id)) for call in calls]
 
 
-async def _connect(visit: Visit) -> Response:
+async def _connect(request: PageRequest) -> Response:
     """Show how to connect clients to this gateway."""
-    named = visit.app.settings.authn.resource
-    address = named or f"{str(visit.request.base_url).rstrip('/')}/mcp"
-    return visit.page(
-        "connect.html", address=address, requires_token=visit.gateway.admission.required
+    named = request.app.settings.authn.resource
+    address = named or f"{str(request.http.base_url).rstrip('/')}/mcp"
+    return request.page(
+        "connect.html", address=address, requires_token=request.gateway.admission.required
     )
 
 

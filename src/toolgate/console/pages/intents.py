@@ -6,7 +6,7 @@ from functools import partial
 import anyio.to_thread
 from starlette.responses import Response
 
-from toolgate.console.request import Visit
+from toolgate.console.request import PageRequest
 from toolgate.console.route import Route
 from toolgate.intents import DetectRequest
 from toolgate.intents.rules import STANDARD
@@ -23,19 +23,21 @@ _UNSURE = 20
 """Messages that are listed for review (chosen)."""
 
 
-async def _show(visit: Visit) -> Response:
-    message = visit.asked("message").strip()
+async def _show(request: PageRequest) -> Response:
+    message = request.query_value("message").strip()
     detection, enriched = None, None
-    caller = replace(visit.caller, conversation="")
+    caller = replace(request.caller, conversation="")
     if message:
-        [detection] = await visit.gateway.intents.detect(
+        [detection] = await request.gateway.intents.detect(
             caller, DetectRequest(messages=(message[:20_000],))
         )
-        enriched = await visit.gateway.intents.enrich(caller, message[:20_000])
-    packs = [state.to_json() for state in visit.app.packs.current.states] if visit.manages else []
+        enriched = await request.gateway.intents.enrich(caller, message[:20_000])
+    packs = (
+        [state.to_json() for state in request.app.packs.current.states] if request.manages else []
+    )
     unsure = []
-    if visit.manages:
-        unsure = await visit.app.store.detections.select(
+    if request.manages:
+        unsure = await request.app.store.detections.select(
             DetectionFilter(outcomes=("unsure", "none"), below=_UNSURE_BELOW, limit=_UNSURE)
         )
     prompts: dict[str, list[str]] = {}
@@ -44,32 +46,36 @@ async def _show(visit: Visit) -> Response:
         lines = prompts.setdefault(note.intent or note.rival, [])
         if line and not line.startswith("#") and line not in lines:
             lines.append(line)
-    return visit.page(
+    return request.page(
         "intents.html",
         prompts=[(intent, lines) for intent, lines in prompts.items() if lines],
         message=message,
         found=detection,
         enriched=enriched,
         packs=packs,
-        checked=await checked_pack(visit, visit.asked("check")) if visit.manages else None,
+        checked=await checked_pack(request, request.query_value("check"))
+        if request.manages
+        else None,
         unsure=unsure,
-        keeps=visit.app.settings.audit.keep_queries,
+        keeps=request.app.settings.audit.keep_queries,
     )
 
 
-async def checked_pack(visit: Visit, name: str) -> LintReport | None:
+async def checked_pack(request: PageRequest, name: str) -> LintReport | None:
     """Check a pack; None if no pack in use has this name."""
-    states = visit.app.packs.current.states
+    states = request.app.packs.current.states
     pack = next((state.pack for state in states if state.name == name and state.pack), None)
     if pack is None:
         return None
     schemas: dict[str, Json] = {}
-    for tool in visit.gateway.visible.tools(visit.caller):
+    for tool in request.gateway.visible.tools(request.caller):
         schema = json_object(tool.definition.get("inputSchema"))
         schemas[tool.key] = schema
         schemas.setdefault(tool.key.partition(":")[2], schema)
     listed = {key.partition(":")[0] for key in schemas if ":" in key}
-    unlisted = [name for name in visit.gateway.servers.names(visit.caller) if name not in listed]
+    unlisted = [
+        name for name in request.gateway.servers.names(request.caller) if name not in listed
+    ]
     if pack.has_server and pack.name not in listed:
         unlisted.append(pack.name)
     check = partial(

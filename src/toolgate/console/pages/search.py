@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from starlette.responses import Response
 
-from toolgate.console.request import Visit
+from toolgate.console.request import PageRequest
 from toolgate.console.route import Route
 from toolgate.errors import ArgumentError, ForbiddenError, ToolgateError
 from toolgate.gateway.meta_tools import DiscoverRequest
@@ -38,93 +38,99 @@ class WithheldTools:
     """Why the token does not get it."""
 
 
-async def _show(visit: Visit) -> Response:
-    query = visit.typed("q").strip()
-    limit_text = visit.typed("limit", "5")
+async def _show(request: PageRequest) -> Response:
+    query = request.value("q").strip()
+    limit_text = request.value("limit", "5")
     limit = (
         int(limit_text)
         if limit_text in {str(limit_choice) for limit_choice in _LIMITS}
         else _LIMITS[0]
     )
-    name = visit.typed("as")
+    name = request.value("as")
     discovery: Discovery | None = None
     withheld: list[WithheldTools] = []
-    weights = _weights(visit)
+    weights = _weights(request)
     subject: Caller | None = None
-    if query and visit.problem is None:
+    if query and request.problem is None:
         try:
-            subject = await _subject(visit, name)
+            subject = await _subject(request, name)
         except ForbiddenError as error:  # the token has no access to the project
-            visit.problem = error
+            request.problem = error
     compared: Discovery | None = None
     if subject is not None:
-        request = DiscoverRequest(queries=(query[:1000],), max_results=limit, weights=weights)
-        discovery = await visit.gateway.discovery.discover(subject, request)
-        compared = await _compared(visit, subject, request)
+        search_request = DiscoverRequest(
+            queries=(query[:1000],), max_results=limit, weights=weights
+        )
+        discovery = await request.gateway.discovery.discover(subject, search_request)
+        compared = await _compared(request, subject, search_request)
         if name:
-            withheld = await _withheld(visit, request, discovery, name)
-    return visit.page(
+            withheld = await _withheld(request, search_request, discovery, name)
+    return request.page(
         "search.html",
         word=query,
         limit=limit,
         limits=_LIMITS,
         name=name,
-        names=[token.name for token in await visit.gateway.admin.tokens(visit.caller)]
-        if visit.manages
+        names=[token.name for token in await request.gateway.admin.tokens(request.caller)]
+        if request.manages
         else [],
-        project=visit.asked("in"),
-        projects=[project.name for project in await visit.gateway.admin.projects(visit.caller)]
-        if visit.manages
+        project=request.query_value("in"),
+        projects=[project.name for project in await request.gateway.admin.projects(request.caller)]
+        if request.manages
         else [],
         found=discovery,
         compared=compared,
         ranks={hit.tool_key: rank for rank, hit in enumerate(discovery.results, 1)}
         if discovery
         else {},
-        comparisons=await _comparisons(visit),
-        compare=visit.asked("compare"),
+        comparisons=await _comparisons(request),
+        compare=request.query_value("compare"),
         withheld=withheld,
         reasons=_reasons,
         weights=weights,
         weighed=_WEIGHED,
-        usual=visit.app.settings.search.options.get("hybrid", {}),
+        usual=request.app.settings.search.options.get("hybrid", {}),
     )
 
 
-async def _comparisons(visit: Visit) -> dict[str, str]:
+async def _comparisons(request: PageRequest) -> dict[str, str]:
     """Return what the results can be compared with: values and labels."""
     choices = {"words": "keyword search only", "meaning": "vector search only"}
-    if visit.manages:
-        projects = await visit.gateway.admin.projects(visit.caller)
+    if request.manages:
+        projects = await request.gateway.admin.projects(request.caller)
         choices |= {f"project:{project.name}": f"project {project.name}" for project in projects}
-        tokens = await visit.gateway.admin.tokens(visit.caller)
+        tokens = await request.gateway.admin.tokens(request.caller)
         choices |= {f"token:{token.name}": f"token {token.name}" for token in tokens}
     return choices
 
 
-async def _compared(visit: Visit, subject: Caller, request: DiscoverRequest) -> Discovery | None:
+async def _compared(
+    request: PageRequest, subject: Caller, search_request: DiscoverRequest
+) -> Discovery | None:
     """Run the same request with another configuration; None if nothing is compared."""
-    kind, _, name = visit.asked("compare").partition(":")
+    kind, _, name = request.query_value("compare").partition(":")
     match kind:
         case "words" | "meaning":
             weight = 0.0 if kind == "words" else 1.0
-            request = replace(request, weights={**request.weights, "dense_weight": weight})
+            search_request = replace(
+                search_request, weights={**search_request.weights, "dense_weight": weight}
+            )
         case "project":
-            visit.gateway.visible.must_manage(visit.caller)
-            visit.gateway.admin.check_project(name)
+            request.gateway.visible.must_manage(request.caller)
+            request.gateway.admin.check_project(name)
             subject = replace(subject, project_id=name)
         case "token":
-            subject = await _subject(visit, name)
+            subject = await _subject(request, name)
         case _:
             return None
-    return await visit.gateway.discovery.discover(subject, request)
+    return await request.gateway.discovery.discover(subject, search_request)
 
 
-def _weights(visit: Visit) -> dict[str, float]:
+def _weights(request: PageRequest) -> dict[str, float]:
     """Parse the submitted weights; an invalid one becomes the page's problem."""
     weights: dict[str, float] = {}
     for name in WEIGHTS:
-        text = visit.typed(name).strip().replace(",", ".")
+        text = request.value(name).strip().replace(",", ".")
         if not text:
             continue
         try:
@@ -132,7 +138,7 @@ def _weights(visit: Visit) -> dict[str, float]:
         except ValueError:
             value = -1.0
         if not 0 <= value <= 1:
-            visit.problem = ArgumentError(
+            request.problem = ArgumentError(
                 f"The weight “{_WEIGHED[name]}” is {text[:40]!r}.",
                 allowed="Weights are numbers from 0 to 1.",
             )
@@ -141,37 +147,37 @@ def _weights(visit: Visit) -> dict[str, float]:
     return weights
 
 
-async def _subject(visit: Visit, name: str) -> Caller:
+async def _subject(request: PageRequest, name: str) -> Caller:
     """Return the caller and project that the search is run for."""
-    project = visit.asked("in")
+    project = request.query_value("in")
     if project:
-        visit.gateway.visible.must_manage(visit.caller)
+        request.gateway.visible.must_manage(request.caller)
     if not name:
-        return replace(visit.caller, project_id=project) if project else visit.caller
-    token = await visit.gateway.admin.token_named(visit.caller, name)
+        return replace(request.caller, project_id=project) if project else request.caller
+    token = await request.gateway.admin.token_named(request.caller, name)
     credentials = PresentedCredentials(
         header_project=project or None,
         client=CONSOLE,
-        conversation=f"console {visit.caller.caller_id}",
+        conversation=f"console {request.caller.caller_id}",
         entry_point="console",
     )
-    return visit.gateway.admission.caller_of(identity_of(token), credentials)
+    return request.gateway.admission.caller_of(identity_of(token), credentials)
 
 
 async def _withheld(
-    visit: Visit, request: DiscoverRequest, discovery: Discovery, name: str
+    request: PageRequest, search_request: DiscoverRequest, discovery: Discovery, name: str
 ) -> list[WithheldTools]:
     """Return tools that the caller finds but the token does not, with reasons."""
-    visible = await visit.gateway.discovery.discover(visit.caller, request)
+    visible = await request.gateway.discovery.discover(request.caller, search_request)
     theirs = {hit.tool_key for hit in discovery.results}
     missing = [
         hit.tool_key for hit in visible.results if hit.tool_key not in theirs and not hit.weak
     ]
-    identity = identity_of(await visit.gateway.admin.token_named(visit.caller, name))
+    identity = identity_of(await request.gateway.admin.token_named(request.caller, name))
     withheld: list[WithheldTools] = []
     for key in missing[:_WITHHELD]:
-        explanation = await visit.gateway.manage.visibility.explain(
-            visit.caller, key, identity=identity
+        explanation = await request.gateway.manage.visibility.explain(
+            request.caller, key, identity=identity
         )
         shut = [stage for stage in explanation["stages"] if not stage["passed"]]
         if shut:
@@ -201,63 +207,66 @@ def _number(value: object) -> str:
     return f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
-async def _mark(visit: Visit) -> Response:
-    right = visit.typed("mark") == "right"
-    if visit.typed("as") or visit.typed("in"):
+async def _mark(request: PageRequest) -> Response:
+    right = request.value("mark") == "right"
+    if request.value("as") or request.value("in"):
         raise ArgumentError(
             "You can rate only your own searches.",
             hint="Search as yourself and without a project.",
         )
-    await visit.gateway.learning.mark(visit.caller, visit.typed("key"), right=right)
+    await request.gateway.learning.mark(request.caller, request.value("key"), right=right)
     word = "relevant" if right else "not relevant"
-    return visit.go(
+    return request.go(
         "search",
-        message=f"{visit.typed('key')} is rated as {word} for this request.",
-        q=visit.typed("q"),
-        limit=visit.typed("limit"),
-        **{weight: visit.typed(weight) for weight in WEIGHTS},
+        message=f"{request.value('key')} is rated as {word} for this request.",
+        q=request.value("q"),
+        limit=request.value("limit"),
+        **{weight: request.value(weight) for weight in WEIGHTS},
     )
 
 
 # Explain access
 
 
-async def _why(visit: Visit) -> Response:
-    visit.gateway.visible.must_manage(visit.caller)
-    tool, name = visit.asked("tool").strip(), visit.asked("token")
+async def _why(request: PageRequest) -> Response:
+    request.gateway.visible.must_manage(request.caller)
+    tool, name = request.query_value("tool").strip(), request.query_value("token")
     explanation: Json | None = None
     problem: ToolgateError | None = None
-    tokens = await visit.gateway.admin.tokens(visit.caller)
+    tokens = await request.gateway.admin.tokens(request.caller)
     if tool:
         try:
-            explanation = await _explained(visit, tool, name)
+            explanation = await _explained(request, tool, name)
         except ForbiddenError:
             raise
         except ToolgateError as error:
             problem = error
-    visit.problem = problem
-    return visit.page(
+    request.problem = problem
+    return request.page(
         "why.html",
         tool=tool,
         name=name,
-        query=visit.asked("query"),
+        query=request.query_value("query"),
         names=[token.name for token in tokens],
         told=explanation,
     )
 
 
-async def _explained(visit: Visit, tool: str, name: str) -> Json:
+async def _explained(request: PageRequest, tool: str, name: str) -> Json:
     if not name:
-        return await visit.gateway.manage.visibility.explain(
-            visit.caller, tool, identity=visit.caller.identity, query=visit.asked("query")
+        return await request.gateway.manage.visibility.explain(
+            request.caller,
+            tool,
+            identity=request.caller.identity,
+            query=request.query_value("query"),
         )
-    token = await visit.gateway.admin.token_named(visit.caller, name)
-    return await visit.gateway.manage.visibility.explain(
-        visit.caller,
+    token = await request.gateway.admin.token_named(request.caller, name)
+    return await request.gateway.manage.visibility.explain(
+        request.caller,
         tool,
         identity=identity_of(token),
-        query=visit.asked("query"),
-        problem=visit.gateway.admin.problem_of(token),
+        query=request.query_value("query"),
+        problem=request.gateway.admin.problem_of(token),
     )
 
 

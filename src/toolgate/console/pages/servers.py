@@ -14,7 +14,7 @@ from toolgate.app.server_check import try_server
 from toolgate.console.activity import RANGES, activity_of, range_asked
 from toolgate.console.known_servers import KNOWN_SERVERS
 from toolgate.console.pages.access.credentials import may_log_in
-from toolgate.console.request import Visit
+from toolgate.console.request import PageRequest
 from toolgate.console.route import Route
 from toolgate.console.sorting import order_of
 from toolgate.errors import ArgumentError, StoreError, ToolgateError, UnknownServerError
@@ -87,10 +87,10 @@ _PER_PAGE = 50
 """Servers per page (chosen: more are found with the filter, and each row has buttons)."""
 
 
-async def _list(visit: Visit) -> Response:
-    state, transport = visit.asked("state"), visit.asked("transport")
-    word = visit.asked("q").strip().lower()
-    servers = visit.server_statuses()
+async def _list(request: PageRequest) -> Response:
+    state, transport = request.query_value("state"), request.query_value("transport")
+    word = request.query_value("q").strip().lower()
+    servers = request.server_statuses()
     matching = [
         server
         for server in servers
@@ -98,13 +98,13 @@ async def _list(visit: Visit) -> Response:
         and (not transport or server.kind == transport)
         and word in f"{server.name} {server.last_error or ''}".lower()
     ]
-    order = order_of(visit)
+    order = order_of(request)
     counts = {state: sum(server.state == state for server in servers) for state in _STATES}
     counts["held"] = sum(server.held > 0 for server in servers)
-    query = {"q": visit.asked("q"), "state": state, "transport": transport}
+    query = {"q": request.query_value("q"), "state": state, "transport": transport}
     pages = max(1, -(-len(matching) // _PER_PAGE))
-    page = min(visit.page_number(), pages)
-    return visit.page(
+    page = min(request.page_number(), pages)
+    return request.page(
         "servers.html",
         servers=order.sort(matching, _ORDERS)[(page - 1) * _PER_PAGE : page * _PER_PAGE],
         matching=len(matching),
@@ -115,24 +115,24 @@ async def _list(visit: Visit) -> Response:
         state=state,
         transport=transport,
         transports=sorted({server.kind for server in servers}),
-        word=visit.asked("q"),
+        word=request.query_value("q"),
         order=order,
         query={name: value for name, value in query.items() if value},
-        removed=visit.gateway.manage.servers.removed(visit.caller) if visit.manages else {},
+        removed=request.gateway.manage.servers.removed(request.caller) if request.manages else {},
     )
 
 
-async def _act_on_several(visit: Visit) -> Response:
+async def _act_on_several(request: PageRequest) -> Response:
     """Apply an action to several servers, and report where it failed."""
-    word, _, only = visit.typed("only").partition(" ")
-    word = word or visit.typed("do")
-    names = [only] if only else visit.all_typed("name")
+    word, _, only = request.value("only").partition(" ")
+    word = word or request.value("do")
+    names = [only] if only else request.form_values("name")
     if not names:
         raise ArgumentError("No server selected.", hint="Select servers first.")
     failed: list[ToolgateError] = []
     for name in names:
         try:
-            await _change(visit, word, name)
+            await _change(request, word, name)
         except StoreError:
             raise
         except ToolgateError as error:
@@ -144,32 +144,32 @@ async def _act_on_several(visit: Visit) -> Response:
     message = f"{who} {'is' if len(names) == 1 else 'are'} {done}."
     if failed:
         message += f" {len(failed)} failed: {failed[0].failed}"
-    query = {name: visit.asked(name) for name in ("q", "state", "transport")}
-    return visit.go("servers", message=message, **query)
+    query = {name: request.query_value(name) for name in ("q", "state", "transport")}
+    return request.go("servers", message=message, **query)
 
 
-async def _change(visit: Visit, word: str, name: str) -> None:
+async def _change(request: PageRequest, word: str, name: str) -> None:
     """Apply a button's action to a server.
 
     Raises:
         ArgumentError: The action does not exist.
     """
-    servers = visit.gateway.manage.servers
+    servers = request.gateway.manage.servers
     match word:
         case "enable" | "disable":
-            await servers.enable(visit.caller, name, word == "enable")
+            await servers.enable(request.caller, name, word == "enable")
         case "restart":
-            await servers.restart(visit.caller, name)
+            await servers.restart(request.caller, name)
         case "remove":
-            await servers.remove(visit.caller, name)
+            await servers.remove(request.caller, name)
         case "restore":
-            await servers.restore(visit.caller, name)
+            await servers.restore(request.caller, name)
         case _:
             raise ArgumentError(f"Unknown action {word[:40]!r}.")
 
 
-def _status(visit: Visit, name: str) -> ServerStatus:
-    server = visit.gateway.servers.status(visit.caller, name)
+def _status(request: PageRequest, name: str) -> ServerStatus:
+    server = request.gateway.servers.status(request.caller, name)
     if server is None:
         raise UnknownServerError(
             f"No server {name[:60]!r}.",
@@ -178,21 +178,21 @@ def _status(visit: Visit, name: str) -> ServerStatus:
     return server
 
 
-async def _show(visit: Visit) -> Response:
-    server = _status(visit, visit.typed("name"))
-    span = range_asked(visit)
+async def _show(request: PageRequest) -> Response:
+    server = _status(request, request.value("name"))
+    span = range_asked(request)
     entries = [
-        tool for tool in visit.gateway.visible.tools(visit.caller) if tool.server == server.name
+        tool for tool in request.gateway.visible.tools(request.caller) if tool.server == server.name
     ]
     switched: dict[str, bool] = {}
     quarantined = []
-    if visit.manages:
+    if request.manages:
         switched = dict(
-            visit.gateway.manage.servers.spec(visit.caller, server.name).tool_permissions
+            request.gateway.manage.servers.spec(request.caller, server.name).tool_permissions
         )
-        quarantined = await visit.gateway.manage.quarantine.entries(visit.caller, server.name)
+        quarantined = await request.gateway.manage.quarantine.entries(request.caller, server.name)
     off = sorted(name for name, allowed in switched.items() if not allowed)
-    return visit.page(
+    return request.page(
         "server.html",
         server=server,
         tools=entries[:_MOST_TOOLS],
@@ -201,99 +201,103 @@ async def _show(visit: Visit) -> Response:
         held=quarantined,
         ranges=RANGES.values(),
         span=span,
-        activity=await activity_of(visit, span, server=server.name) if visit.manages else None,
+        activity=await activity_of(request, span, server=server.name) if request.manages else None,
         signatures={
             tool.key: signature(tool.name, json_object(tool.definition.get("inputSchema")))
             for tool in entries[:_MOST_TOOLS]
         },
         is_stored=server.source == "store",
         may_log_in=any(
-            spec.name == server.name and may_log_in(visit, spec)
-            for spec in visit.app.logins.specs(visit.caller)
+            spec.name == server.name and may_log_in(request, spec)
+            for spec in request.app.logins.specs(request.caller)
         ),
     )
 
 
-async def _log(visit: Visit) -> Response:
+async def _log(request: PageRequest) -> Response:
     """Return the last lines of a server's stderr, for pages that show it live."""
-    visit.gateway.visible.must_manage(visit.caller)
-    return visit.page("server_log.html", server=_status(visit, visit.asked("name")))
+    request.gateway.visible.must_manage(request.caller)
+    return request.page("server_log.html", server=_status(request, request.query_value("name")))
 
 
-async def _act(visit: Visit) -> Response:
-    manage, caller = visit.gateway.manage, visit.caller
-    name, tool = visit.typed("name"), visit.typed("tool")
-    match visit.typed("do"):
+async def _act(request: PageRequest) -> Response:
+    manage, caller = request.gateway.manage, request.caller
+    name, tool = request.value("name"), request.value("tool")
+    match request.value("do"):
         case "enable" | "disable" | "restart" as word:
-            await _change(visit, word, name)
+            await _change(request, word, name)
             message = f"{name} is {'reconnecting' if word == 'restart' else f'{word}d'}."
         case "remove":
-            await _change(visit, "remove", name)
-            return visit.go("servers", message=f"{name} was removed.")
+            await _change(request, "remove", name)
+            return request.go("servers", message=f"{name} was removed.")
         case "approve" | "reject" as word:
-            kind = cast("EntryKind", visit.typed("kind"))
-            entry = visit.typed("entry")
+            kind = cast("EntryKind", request.value("kind"))
+            entry = request.value("entry")
             await manage.quarantine.decide(caller, name, entry, kind=kind, accept=word == "approve")
             message = f"{entry} is {'approved' if word == 'approve' else 'rejected'}."
         case "switch":
-            allowed = visit.typed("allowed") == "true"
+            allowed = request.value("allowed") == "true"
             await manage.servers.allow_tool(caller, name, tool, allowed=allowed)
             message = f"{tool} is {'enabled' if allowed else 'disabled'} for everyone."
         case word:
             raise ArgumentError(f"Unknown action {word[:40]!r}.")
-    return visit.go("server", message=message, name=name)
+    return request.go("server", message=message, name=name)
 
 
 # Adding
 
 
-async def _add_page(visit: Visit) -> Response:
-    visit.gateway.visible.must_manage(visit.caller)
-    candidates = await anyio.to_thread.run_sync(_servers_of_clients) if visit.asked("found") else []
-    existing = set(visit.gateway.servers.names(visit.caller))
-    return visit.page(
+async def _add_page(request: PageRequest) -> Response:
+    request.gateway.visible.must_manage(request.caller)
+    candidates = (
+        await anyio.to_thread.run_sync(_servers_of_clients) if request.query_value("found") else []
+    )
+    existing = set(request.gateway.servers.names(request.caller))
+    return request.page(
         "server_add.html",
         found=candidates,
-        looked=bool(visit.asked("found")),
+        looked=bool(request.query_value("found")),
         known=existing,
         gallery=KNOWN_SERVERS,
-        picked=next((known for known in KNOWN_SERVERS if known.name == visit.asked("pick")), None),
-        projects=[project.name for project in await visit.gateway.admin.projects(visit.caller)],
-        can_save=visit.app.settings.config_file is not None,
+        picked=next(
+            (known for known in KNOWN_SERVERS if known.name == request.query_value("pick")), None
+        ),
+        projects=[project.name for project in await request.gateway.admin.projects(request.caller)],
+        can_save=request.app.settings.config_file is not None,
     )
 
 
-async def _check(visit: Visit) -> Response:
+async def _check(request: PageRequest) -> Response:
     """Show what is about to be added, after a trial if requested."""
-    visit.gateway.visible.must_manage(visit.caller)
-    candidates = _candidates(visit)
+    request.gateway.visible.must_manage(request.caller)
+    candidates = _candidates(request)
     if not candidates:
         raise ArgumentError("No server given.", hint="Fill in one of the forms.")
-    if visit.typed("do") == "test":
-        candidates = [await _tried(visit, candidate) for candidate in candidates]
-    return visit.page(
+    if request.value("do") == "test":
+        candidates = [await _tried(request, candidate) for candidate in candidates]
+    return request.page(
         "server_check.html",
         candidates=candidates,
-        project=visit.typed("for"),
-        save=visit.typed("save") == "true",
-        tested=visit.typed("do") == "test",
+        project=request.value("for"),
+        save=request.value("save") == "true",
+        tested=request.value("do") == "test",
     )
 
 
-async def _save(visit: Visit) -> Response:
+async def _save(request: PageRequest) -> Response:
     added: list[str] = []
     failed: list[Candidate] = []
-    chosen = [_read_candidate(text) for text in visit.all_typed("take")]
+    chosen = [_read_candidate(text) for text in request.form_values("take")]
     if not chosen:
         raise ArgumentError("No server selected.", hint="Select the servers to add.")
     for candidate in chosen:
         try:
-            await visit.gateway.manage.servers.add(
-                visit.caller,
+            await request.gateway.manage.servers.add(
+                request.caller,
                 candidate.name,
                 candidate.config,
-                save=visit.typed("save") == "true",
-                project=visit.typed("for"),
+                save=request.value("save") == "true",
+                project=request.value("for"),
             )
             added.append(candidate.name)
         except ToolgateError as error:
@@ -302,41 +306,41 @@ async def _save(visit: Visit) -> Response:
             failed.append(replace(candidate, error=str(error)))
     if failed:
         message = f"Added: {', '.join(added)}." if added else ""
-        return visit.page(
+        return request.page(
             "server_check.html",
             status=400,
             candidates=failed,
-            project=visit.typed("for"),
-            save=visit.typed("save") == "true",
+            project=request.value("for"),
+            save=request.value("save") == "true",
             tested=False,
             done=message,
         )
     if len(added) == 1:
-        return visit.go("server", message=f"{added[0]} was added.", name=added[0])
-    return visit.go("servers", message=f"{len(added)} servers were added.")
+        return request.go("server", message=f"{added[0]} was added.", name=added[0])
+    return request.go("servers", message=f"{len(added)} servers were added.")
 
 
-def _candidates(visit: Visit) -> list[Candidate]:
-    match visit.typed("kind"):
+def _candidates(request: PageRequest) -> list[Candidate]:
+    match request.value("kind"):
         case "form":
-            return [_from_form(visit)]
+            return [_from_form(request)]
         case "json":
-            return _from_text(visit.typed("text"))
+            return _from_text(request.value("text"))
         case "found":
-            return [_read_candidate(text) for text in visit.all_typed("take")]
+            return [_read_candidate(text) for text in request.form_values("take")]
         case word:
             raise ArgumentError(f"Servers cannot be added by {word[:40]!r}.")
 
 
-def _from_form(visit: Visit) -> Candidate:
-    location, config = visit.typed("place").strip(), dict[str, Any]()
+def _from_form(request: PageRequest) -> Candidate:
+    location, config = request.value("place").strip(), dict[str, Any]()
     if not location:
         raise ArgumentError(
             "Command or address is missing.",
             allowed="A command such as `npx -y some-server`, or an address such as"
             " https://example.org/mcp.",
         )
-    pairs = _pairs(visit.typed("pairs"))
+    pairs = _pairs(request.value("pairs"))
     if location.startswith(("http://", "https://")):
         config = {"url": location} | ({"headers": pairs} if pairs else {})
     else:
@@ -345,7 +349,7 @@ def _from_form(visit: Visit) -> Candidate:
         except ValueError as error:
             raise ArgumentError(f"The command cannot be read: {error}.") from error
         config = {"command": words[0], "args": words[1:]} | ({"env": pairs} if pairs else {})
-    name = visit.typed("name").strip()
+    name = request.value("name").strip()
     if not name:
         raise ArgumentError("The server has no name.", allowed="Such as: github.")
     return Candidate(name=name, config=config)
@@ -434,12 +438,12 @@ def _read_candidate(text: str) -> Candidate:
     return Candidate(name=str(fields.get("name", "")), config=json_object(fields.get("config")))
 
 
-async def _tried(visit: Visit, candidate: Candidate) -> Candidate:
+async def _tried(request: PageRequest, candidate: Candidate) -> Candidate:
     try:
         spec = server_spec(candidate.name, candidate.config)
     except ToolgateError as error:
         return replace(candidate, error=str(error))
-    done = await try_server(visit.app.settings, spec)
+    done = await try_server(request.app.settings, spec)
     return replace(candidate, trial=asdict(done))
 
 

@@ -5,7 +5,7 @@ from itertools import groupby
 
 from starlette.responses import Response
 
-from toolgate.console.request import Visit
+from toolgate.console.request import PageRequest
 from toolgate.console.route import Route
 from toolgate.errors import ArgumentError
 from toolgate.settings import DescribedSetting
@@ -13,61 +13,61 @@ from toolgate.settings import DescribedSetting
 __all__ = ["ROUTES"]
 
 
-async def _list(visit: Visit) -> Response:
-    rows = await visit.gateway.manage.settings.all(visit.caller)
-    word, source = visit.asked("q").strip().lower(), visit.asked("source")
+async def _list(request: PageRequest) -> Response:
+    rows = await request.gateway.manage.settings.all(request.caller)
+    word, source = request.query_value("q").strip().lower(), request.query_value("source")
     matching = [
         row
         for row in rows
         if word in f"{row.name} {row.description}".lower() and (not source or row.source == source)
     ]
     groups = groupby(matching, lambda row: ".".join(row.key[:-1]))
-    return visit.page(
+    return request.page(
         "settings.html",
         groups=[(table, list(group)) for table, group in groups],
         total=len(rows),
-        word=visit.asked("q"),
+        word=request.query_value("q"),
         source=source,
-        file=visit.app.settings.config_file,
+        file=request.app.settings.config_file,
     )
 
 
-async def _setting(visit: Visit, name: str) -> DescribedSetting:
-    rows = await visit.gateway.manage.settings.all(visit.caller)
+async def _setting(request: PageRequest, name: str) -> DescribedSetting:
+    rows = await request.gateway.manage.settings.all(request.caller)
     for row in rows:
         if row.name == name:
             return row
     raise ArgumentError(f"There is no setting {name[:80]!r}.", hint="See the list of settings.")
 
 
-async def _show(visit: Visit) -> Response:
-    return await _page(visit)
+async def _show(request: PageRequest) -> Response:
+    return await _page(request)
 
 
-async def _page(visit: Visit, *, lines: tuple[str, ...] = (), state: str = "") -> Response:
-    row = await _setting(visit, visit.typed("name"))
-    value = visit.typed("value") if visit.was_sent else row.shown
-    return visit.page(
+async def _page(request: PageRequest, *, lines: tuple[str, ...] = (), state: str = "") -> Response:
+    row = await _setting(request, request.value("name"))
+    value = request.value("value") if request.was_sent else row.shown
+    return request.page(
         "setting.html",
         row=row,
         value=value,
         lines=lines,
         state=state,
-        file=visit.app.settings.config_file,
+        file=request.app.settings.config_file,
     )
 
 
-async def _act(visit: Visit) -> Response:
-    name, value = visit.typed("name"), visit.typed("value")
-    settings = visit.gateway.manage.settings
-    if visit.typed("do") == "save":
-        await settings.save(visit.caller, name, value, state=visit.typed("state"))
+async def _act(request: PageRequest) -> Response:
+    name, value = request.value("name"), request.value("value")
+    settings = request.gateway.manage.settings
+    if request.value("do") == "save":
+        await settings.save(request.caller, name, value, state=request.value("state"))
         message = f"{name} was saved. It applies within two seconds."
-        return visit.go("settings", message=message, q=name)
-    change = await settings.check(visit.caller, name, value)
+        return request.go("settings", message=message, q=name)
+    change = await settings.check(request.caller, name, value)
     compared = difflib.ndiff(change.before.splitlines(), change.after.splitlines())
     lines = tuple(line for line in compared if line[:2] in {"- ", "+ "})
-    return await _page(visit, lines=lines or ("  No changes.",), state=change.state)
+    return await _page(request, lines=lines or ("  No changes.",), state=change.state)
 
 
 ROUTES = (

@@ -14,7 +14,7 @@ from toolgate.base.token_estimate import estimate_tokens
 from toolgate.catalog import CatalogEntry
 from toolgate.catalog.scanner import ReplacedDefinition
 from toolgate.console.activity import RANGES, activity_of
-from toolgate.console.request import Visit
+from toolgate.console.request import PageRequest
 from toolgate.console.route import Route
 from toolgate.console.rule_preview import is_destructive
 from toolgate.console.schema_form import FormField, arguments_of, fields_of
@@ -86,26 +86,26 @@ class _StoredVersions:
     versions: Sequence[ReplacedDefinition] = ()
 
 
-async def _list(visit: Visit) -> Response:
-    query, server = visit.asked("q").strip(), visit.asked("server")
-    entries = visit.gateway.visible.tools(visit.caller)
+async def _list(request: PageRequest) -> Response:
+    query, server = request.query_value("q").strip(), request.query_value("server")
+    entries = request.gateway.visible.tools(request.caller)
     if server:
         entries = [tool for tool in entries if tool.server == server]
     total, ranked = len(entries), list[ToolRow]()
-    uses = await _uses(visit)
+    uses = await _uses(request)
     if query:
-        ranked = await _ranked(visit, query, server, uses)
+        ranked = await _ranked(request, query, server, uses)
         word = query.lower()
         matching = {row.key for row in ranked}
         entries = [
             tool for tool in entries if word in tool.key.lower() and tool.key not in matching
         ]
-    order = order_of(visit)
+    order = order_of(request)
     entries = order.sort(entries, _orders(uses))
     pages = max(1, -(-len(entries) // _PER_PAGE))
-    page = min(visit.page_number(), pages)
+    page = min(request.page_number(), pages)
     rows = [_row(entry, uses) for entry in entries[(page - 1) * _PER_PAGE : page * _PER_PAGE]]
-    return visit.page(
+    return request.page(
         "tools.html",
         groups=_grouped(rows) if not order.name else [("", rows)],
         rows=rows,
@@ -116,19 +116,19 @@ async def _list(visit: Visit) -> Response:
         pages=pages,
         word=query,
         server=server,
-        servers=visit.gateway.servers.names(visit.caller),
-        states={row.name: row.state for row in visit.gateway.servers.statuses(visit.caller)},
+        servers=request.gateway.servers.names(request.caller),
+        states={row.name: row.state for row in request.gateway.servers.statuses(request.caller)},
         order=order,
         query={"q": query, "server": server},
-        has_uses=visit.manages,
+        has_uses=request.manages,
     )
 
 
-async def _uses(visit: Visit) -> Mapping[str, ToolUsage]:
+async def _uses(request: PageRequest) -> Mapping[str, ToolUsage]:
     """Return the usage of tools in the last week, by key; empty while it is being counted."""
-    if not visit.manages:
+    if not request.manages:
         return {}
-    activity = await activity_of(visit, RANGES["week"])
+    activity = await activity_of(request, RANGES["week"])
     return {use.tool: use for use in activity.tools} if activity is not None else {}
 
 
@@ -164,19 +164,19 @@ def _grouped(rows: Sequence[ToolRow]) -> list[tuple[str, list[ToolRow]]]:
 
 
 async def _ranked(
-    visit: Visit, query: str, server: str, uses: Mapping[str, ToolUsage]
+    request: PageRequest, query: str, server: str, uses: Mapping[str, ToolUsage]
 ) -> list[ToolRow]:
     """Return the tools that a model would be shown for a request."""
-    request = DiscoverRequest(
+    search_request = DiscoverRequest(
         queries=(query[:1000],),
         max_results=_RANKED,
         servers=(server,) if server else (),
         include_core=False,
     )
-    discovery = await visit.gateway.discovery.discover(visit.caller, request)
+    discovery = await request.gateway.discovery.discover(request.caller, search_request)
     rows: list[ToolRow] = []
     for hit in discovery.results:
-        entry = visit.gateway.visible.tool_or_none(visit.caller, hit.tool_key)
+        entry = request.gateway.visible.tool_or_none(request.caller, hit.tool_key)
         if entry is not None and not hit.weak:
             rows.append(_row(entry, uses, relevance=hit.relevance))
     return rows
@@ -197,20 +197,20 @@ def _row(
     )
 
 
-async def _show(visit: Visit) -> Response:
-    return await _tool_page(visit)
+async def _show(request: PageRequest) -> Response:
+    return await _tool_page(request)
 
 
 async def _tool_page(
-    visit: Visit,
+    request: PageRequest,
     *,
     result: "_Result | None" = None,
     took_ms: float | None = None,
     arguments: Json | None = None,
 ) -> Response:
-    entry = visit.gateway.visible.tool(visit.caller, visit.typed("key"))
+    entry = request.gateway.visible.tool(request.caller, request.value("key"))
     try:
-        stored = await _stored_versions(visit, entry.key)
+        stored = await _stored_versions(request, entry.key)
     except StoreError:
         if result is None:
             raise
@@ -218,7 +218,7 @@ async def _tool_page(
     definition = entry.definition
     schema = json_object(definition.get("inputSchema"))
     call = signature(entry.name, schema)
-    return visit.page(
+    return request.page(
         "tool.html",
         entry=entry,
         definition=definition,
@@ -229,26 +229,26 @@ async def _tool_page(
         signature=call,
         signature_tokens=estimate_tokens(call),
         definition_tokens=estimate_tokens(entry.raw),
-        server=visit.gateway.servers.status(visit.caller, entry.server),
+        server=request.gateway.servers.status(request.caller, entry.server),
         rights=stored.rights,
         uses=stored.uses,
-        required=visit.gateway.admission.required,
+        required=request.gateway.admission.required,
         versions=stored.versions,
-        indexed=visit.gateway.manage.vectors.texts(visit.caller, [entry.key])[entry.key],
+        indexed=request.gateway.manage.vectors.texts(request.caller, [entry.key])[entry.key],
         result=result,
         took_ms=took_ms,
         arguments=arguments,
     )
 
 
-async def _stored_versions(visit: Visit, key: str) -> "_StoredVersions":
+async def _stored_versions(request: PageRequest, key: str) -> "_StoredVersions":
     """Return the stored versions of a tool, for administrators."""
-    if not visit.manages:
+    if not request.manages:
         return _StoredVersions()
     return _StoredVersions(
-        rights=await _rights(visit, key),
-        uses=await visit.app.store.audit.tool_usage(utc_now(plus_s=-7 * 86_400), tool=key),
-        versions=await visit.gateway.manage.quarantine.versions(visit.caller, key),
+        rights=await _rights(request, key),
+        uses=await request.app.store.audit.tool_usage(utc_now(plus_s=-7 * 86_400), tool=key),
+        versions=await request.gateway.manage.quarantine.versions(request.caller, key),
     )
 
 
@@ -267,66 +267,66 @@ def _hints(definition: Json) -> list[str]:
     return [word for word in marks if word]
 
 
-async def _rights(visit: Visit, key: str) -> list[Right]:
+async def _rights(request: PageRequest, key: str) -> list[Right]:
     """Return which tokens may use a tool."""
     rights: list[Right] = []
     current_time = utc_now()
-    for token in (await visit.gateway.admin.tokens(visit.caller))[:_MOST_TOKENS]:
+    for token in (await request.gateway.admin.tokens(request.caller))[:_MOST_TOKENS]:
         if token.revoked_at is not None or (token.expires_at or "~") <= current_time:
             continue
         try:
-            caller = visit.gateway.admission.caller_of(identity_of(token), PresentedCredentials())
+            caller = request.gateway.admission.caller_of(identity_of(token), PresentedCredentials())
         except ForbiddenError as error:
             rights.append(Right(token=token.name, allowed=False, reason=error.failed))
             continue
-        verdict = visit.gateway.manage.visibility.decision(caller, key)
+        verdict = request.gateway.manage.visibility.decision(caller, key)
         rights.append(Right(token=token.name, allowed=verdict.allowed, reason=verdict.rule))
     return rights
 
 
-async def _try(visit: Visit) -> Response:
-    entry = visit.gateway.visible.tool(visit.caller, visit.typed("key"))
+async def _try(request: PageRequest) -> Response:
+    entry = request.gateway.visible.tool(request.caller, request.value("key"))
     fields = fields_of(json_object(entry.definition.get("inputSchema")))
-    arguments = arguments_of(fields, visit.typed)
+    arguments = arguments_of(fields, request.value)
     began = perf_counter()
     try:
-        result = await visit.gateway.calls.execute(visit.caller, entry.key, arguments)
+        result = await request.gateway.calls.execute(request.caller, entry.key, arguments)
     except RpcError as error:
         result = {"isError": True, "content": [{"type": "text", "text": error.message}]}
     took_ms = (perf_counter() - began) * 1000
-    return await _tool_page(visit, result=_Result(result), took_ms=took_ms, arguments=arguments)
+    return await _tool_page(request, result=_Result(result), took_ms=took_ms, arguments=arguments)
 
 
-async def _show_override(visit: Visit) -> Response:
-    shown = await visit.gateway.manage.overrides.show(visit.caller, visit.typed("key"))
-    return _override_page(visit, shown)
+async def _show_override(request: PageRequest) -> Response:
+    shown = await request.gateway.manage.overrides.show(request.caller, request.value("key"))
+    return _override_page(request, shown)
 
 
-async def _change_override(visit: Visit) -> Response:
-    overrides, caller, key = visit.gateway.manage.overrides, visit.caller, visit.typed("key")
-    match visit.typed("do"):
+async def _change_override(request: PageRequest) -> Response:
+    overrides, caller, key = request.gateway.manage.overrides, request.caller, request.value("key")
+    match request.value("do"):
         case "preview":
             shown = await overrides.show(caller, key)
-            preview = await overrides.preview(caller, key, _typed_override(visit, shown))
-            return _override_page(visit, shown, preview=preview)
+            preview = await overrides.preview(caller, key, _typed_override(request, shown))
+            return _override_page(request, shown, preview=preview)
         case "save":
             shown = await overrides.show(caller, key)
-            saved = await overrides.change(caller, key, _typed_override(visit, shown))
+            saved = await overrides.change(caller, key, _typed_override(request, shown))
             message = f"{saved.toolKey} is offered as set here."
         case "remove":
             saved = await overrides.remove(caller, key)
             message = f"{saved.toolKey} is offered as its server does."
         case word:
             raise ArgumentError(f"Unknown action {word[:40]!r}.")
-    return visit.go("override", message=message, key=saved.toolKey)
+    return request.go("override", message=message, key=saved.toolKey)
 
 
 def _override_page(
-    visit: Visit, shown: OverriddenTool, *, preview: OverriddenTool | None = None
+    request: PageRequest, shown: OverriddenTool, *, preview: OverriddenTool | None = None
 ) -> Response:
     fields = _fields_of_override(shown)
     parameters = json_object(shown.override.get("parameters"))
-    return visit.page(
+    return request.page(
         "tool_override.html",
         shown=shown,
         preview=preview,
@@ -350,33 +350,33 @@ def _fields_of_override(shown: OverriddenTool) -> Sequence[FormField]:
     return fields_of(json_object((shown.listed or {}).get("inputSchema")))
 
 
-def _typed_override(visit: Visit, shown: OverriddenTool) -> Json:
+def _typed_override(request: PageRequest, shown: OverriddenTool) -> Json:
     """Return the submitted override, without empty fields."""
     parameters: Json = {}
     for field in _fields_of_override(shown):
-        mode = visit.typed(f"{field.field}-mode")
-        change: Json = {"description": visit.typed(f"{field.field}-description").strip()}
+        mode = request.value(f"{field.field}-mode")
+        change: Json = {"description": request.value(f"{field.field}-description").strip()}
         if mode == "hide":
             change["hide"] = True
         elif mode:
-            change[mode] = _typed_value(visit, field)
+            change[mode] = _typed_value(request, field)
         if change := {name: value for name, value in change.items() if value not in ("", None)}:
             parameters[field.name] = change
     table: Json = {
-        "name": visit.typed("name").strip(),
-        "description": visit.typed("description").strip(),
-        "tags": visit.typed("tags").split(),
-        "hide": visit.typed("hide") == "true",
+        "name": request.value("name").strip(),
+        "description": request.value("description").strip(),
+        "tags": request.value("tags").split(),
+        "hide": request.value("hide") == "true",
         "parameters": parameters,
     }
     return {key: value for key, value in table.items() if value}
 
 
-def _typed_value(visit: Visit, field: FormField) -> object:
-    text = visit.typed(field.field)
+def _typed_value(request: PageRequest, field: FormField) -> object:
+    text = request.value(field.field)
     if "${" in text or text == HIDDEN_VALUE:
         return text
-    value = arguments_of([field], visit.typed).get(field.name)
+    value = arguments_of([field], request.value).get(field.name)
     if value is None:
         raise ArgumentError(
             f"The parameter {field.name[:60]!r} has no value.",

@@ -50,14 +50,14 @@
   document.addEventListener("htmx:error", () => outdated(0));
 
   // Messages about what was done go away by themselves, but not while they are looked at.
-  const said = document.querySelector(".said[role=status]");
-  if (said) {
-    said.classList.add("toast");
-    const dismiss = () => said.remove();
-    said.querySelector("button")?.addEventListener("click", dismiss);
+  const flash = document.querySelector(".flash[role=status]");
+  if (flash) {
+    flash.classList.add("toast");
+    const dismiss = () => flash.remove();
+    flash.querySelector("button")?.addEventListener("click", dismiss);
     let timer = setTimeout(dismiss, 8000);
-    said.addEventListener("pointerenter", () => clearTimeout(timer));
-    said.addEventListener("pointerleave", () => (timer = setTimeout(dismiss, 3000)));
+    flash.addEventListener("pointerenter", () => clearTimeout(timer));
+    flash.addEventListener("pointerleave", () => (timer = setTimeout(dismiss, 3000)));
   }
 
   // A button that copies what stands in the element it names, or a text of its own.

@@ -4,7 +4,7 @@ from secrets import token_urlsafe
 
 from starlette.responses import Response
 
-from toolgate.console.request import Visit
+from toolgate.console.request import PageRequest
 from toolgate.console.route import Route
 from toolgate.security.credentials import (
     LOGIN_COOKIE,
@@ -18,47 +18,47 @@ from toolgate.types import ServerSpec
 __all__ = ["ROUTES", "may_log_in"]
 
 
-async def _list(visit: Visit) -> Response:
-    logins = visit.app.logins
-    stored = await logins.list(visit.caller)
-    servers = [spec for spec in logins.specs(visit.caller) if may_log_in(visit, spec)]
+async def _list(request: PageRequest) -> Response:
+    logins = request.app.logins
+    stored = await logins.list(request.caller)
+    servers = [spec for spec in logins.specs(request.caller) if may_log_in(request, spec)]
     addresses: list[tuple[ServerSpec, str]] = []
     if logins.links.base:
-        addresses = [(spec, await _address(visit, spec.name)) for spec in servers]
-    return visit.page(
+        addresses = [(spec, await _address(request, spec.name)) for spec in servers]
+    return request.page(
         "logins.html",
         kept=stored,
         addresses=addresses,
-        mine=_servers_to_log_in(visit),
+        mine=_servers_to_log_in(request),
         has_page=bool(logins.links.base),
     )
 
 
-async def _address(visit: Visit, server: str) -> str:
+async def _address(request: PageRequest, server: str) -> str:
     """Return the URL to start a login: a console page, where the session identifies the caller."""
-    url = (await visit.app.logins.begin(visit.caller, server)).url
-    if not visit.gateway.admission.required:
+    url = (await request.app.logins.begin(request.caller, server)).url
+    if not request.gateway.admission.required:
         return url
     ticket = url.rpartition(PAGE)[2]
-    return visit.url("logins/begin", ticket=ticket, project=visit.project)
+    return request.url("logins/begin", ticket=ticket, project=request.project)
 
 
-async def _ask(visit: Visit) -> Response:
+async def _ask(request: PageRequest) -> Response:
     """Ask for confirmation, so that no login starts just because someone opened a link."""
-    page = visit.app.logins.links.read(visit.asked("ticket"))
-    return visit.page(
+    page = request.app.logins.links.read(request.query_value("ticket"))
+    return request.page(
         "begin.html", server=page.server, subject=describe_subject(page.subject), address=""
     )
 
 
-async def _begin(visit: Visit) -> Response:
-    logins = visit.app.logins
-    page = logins.links.read(visit.asked("ticket"))
-    mark = visit.request.cookies.get(LOGIN_COOKIE, "")
+async def _begin(request: PageRequest) -> Response:
+    logins = request.app.logins
+    page = logins.links.read(request.query_value("ticket"))
+    mark = request.http.cookies.get(LOGIN_COOKIE, "")
     mark = mark if is_browser_mark(mark) else token_urlsafe(32)
-    begun = await logins.begin_at(visit.caller, page, browser=mark)
+    begun = await logins.begin_at(request.caller, page, browser=mark)
     # A link, since the content security policy does not allow forms to lead to other sites.
-    response = visit.page(
+    response = request.page(
         "begin.html", server=page.server, subject=describe_subject(page.subject), address=begun.url
     )
     response.set_cookie(
@@ -73,29 +73,29 @@ async def _begin(visit: Visit) -> Response:
     return response
 
 
-def may_log_in(visit: Visit, spec: ServerSpec) -> bool:
+def may_log_in(request: PageRequest, spec: ServerSpec) -> bool:
     """Whether the caller can log in to a server, for themselves or for everyone."""
     over_http = spec.kind in {"http", "sse"} and bool(spec.options)
     by_itself = spec.credentials.type in {"client_credentials", "token_exchange"}
-    return over_http and not by_itself and (spec.credentials.per == "user" or visit.manages)
+    return over_http and not by_itself and (spec.credentials.per == "user" or request.manages)
 
 
-def _servers_to_log_in(visit: Visit) -> set[str]:
+def _servers_to_log_in(request: PageRequest) -> set[str]:
     """Return the credential subjects of the caller."""
-    specs = visit.app.logins.specs(visit.caller)
-    return {subject_of(spec, visit.caller) for spec in specs} - {""}
+    specs = request.app.logins.specs(request.caller)
+    return {subject_of(spec, request.caller) for spec in specs} - {""}
 
 
-async def _forget(visit: Visit) -> Response:
-    server, subject = visit.typed("server"), visit.typed("subject")
+async def _forget(request: PageRequest) -> Response:
+    server, subject = request.value("server"), request.value("subject")
     kind, _, name = subject.partition(":")
-    await visit.app.logins.remove(
-        visit.caller,
+    await request.app.logins.remove(
+        request.caller,
         server,
         user=subject if kind == "caller" else name if kind == "user" else "",
         project=name if kind == "project" else "",
     )
-    return visit.go("logins", message=f"Credentials of {server} removed.")
+    return request.go("logins", message=f"Credentials of {server} removed.")
 
 
 ROUTES = (

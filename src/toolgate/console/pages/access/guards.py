@@ -5,7 +5,7 @@ from dataclasses import asdict
 import orjson
 from starlette.responses import Response
 
-from toolgate.console.request import Visit
+from toolgate.console.request import PageRequest
 from toolgate.console.route import Route
 from toolgate.console.rule_preview import matches_of, typed_patterns
 from toolgate.errors import ArgumentError
@@ -19,37 +19,37 @@ _CHOSEN = ("hint", "approver", "secrets_in_arguments", "secrets_in_results", "re
 _SIZES = ("max_argument_bytes", "max_result_bytes")
 
 
-async def _show(visit: Visit) -> Response:
-    guards = await visit.gateway.admin.guards(visit.caller)
-    return visit.page(
+async def _show(request: PageRequest) -> Response:
+    guards = await request.gateway.admin.guards(request.caller)
+    return request.page(
         "guards.html",
         guards=[(key, table, _does(table)) for key, table in guards],
-        matches=matches_of(visit, typed_patterns(visit), hint=visit.typed("hint"))
-        if visit.was_sent
+        matches=matches_of(request, typed_patterns(request), hint=request.value("hint"))
+        if request.was_sent
         else (),
     )
 
 
-async def _act(visit: Visit) -> Response:
-    admin = visit.gateway.admin
-    if visit.typed("do") == "remove":
-        await admin.remove_guard(visit.caller, visit.typed("id"))
-        return visit.go("guards", message="Guard removed.")
-    if visit.typed("do") == "preview":
-        return await _show(visit)
-    rule: Json = {name: visit.typed(name).strip() for name in _CHOSEN}
-    rule["tools"] = typed_patterns(visit)
-    rule["projects"] = visit.typed("projects").replace(",", " ").split()
-    rule["deny"] = {"*": [line for line in visit.typed("deny").splitlines() if line.strip()]}
+async def _act(request: PageRequest) -> Response:
+    admin = request.gateway.admin
+    if request.value("do") == "remove":
+        await admin.remove_guard(request.caller, request.value("id"))
+        return request.go("guards", message="Guard removed.")
+    if request.value("do") == "preview":
+        return await _show(request)
+    rule: Json = {name: request.value(name).strip() for name in _CHOSEN}
+    rule["tools"] = typed_patterns(request)
+    rule["projects"] = request.value("projects").replace(",", " ").split()
+    rule["deny"] = {"*": [line for line in request.value("deny").splitlines() if line.strip()]}
     for name in _SIZES:
-        if text := visit.typed(name).strip():
+        if text := request.value(name).strip():
             if not text.isdecimal():
                 raise ArgumentError(f"{name} is {text[:20]!r}.", allowed="Must be an integer.")
             rule[name] = int(text)
     if not rule["deny"]["*"]:
         del rule["deny"]
-    await admin.add_guard(visit.caller, {key: value for key, value in rule.items() if value})
-    return visit.go("guards", message="Guard added.")
+    await admin.add_guard(request.caller, {key: value for key, value in rule.items() if value})
+    return request.go("guards", message="Guard added.")
 
 
 def _does(table: GuardTable) -> list[str]:

@@ -5,7 +5,7 @@ import json
 from starlette.responses import Response
 
 from toolgate.base.ids import utc_now
-from toolgate.console.request import Visit
+from toolgate.console.request import PageRequest
 from toolgate.console.route import Route
 from toolgate.console.sessions import COOKIE, ConsoleSessions
 from toolgate.errors import ArgumentError, CredentialError
@@ -14,47 +14,47 @@ from toolgate.types import json_array
 __all__ = ["ROUTES"]
 
 
-async def _show(visit: Visit) -> Response:
-    if visit.is_known:
-        return visit.go("")
-    return visit.page("login.html", next=visit.typed("next"), sent="", has_ended=False)
+async def _show(request: PageRequest) -> Response:
+    if request.is_known:
+        return request.go("")
+    return request.page("login.html", next=request.value("next"), sent="", has_ended=False)
 
 
-async def _log_in(visit: Visit) -> Response:
-    token = visit.typed("token").strip()
-    if visit.is_known:  # perhaps logged in in another tab
-        return _unsent_form(visit) or visit.go("")
-    peer = visit.request.client
+async def _log_in(request: PageRequest) -> Response:
+    token = request.value("token").strip()
+    if request.is_known:  # perhaps logged in in another tab
+        return _unsent_form(request) or request.go("")
+    peer = request.http.client
     try:
-        cookie = await visit.sessions.open(
+        cookie = await request.sessions.open(
             token,
             address=peer.host if peer else "",
-            agent=visit.request.headers.get("user-agent", ""),
+            agent=request.http.headers.get("user-agent", ""),
         )
     except CredentialError as error:
-        visit.problem = error
-        return visit.page(
+        request.problem = error
+        return request.page(
             "login.html",
             status=401,
-            next=visit.typed("next"),
-            sent=visit.typed("sent"),
-            has_ended=bool(visit.typed("sent")),
+            next=request.value("next"),
+            sent=request.value("sent"),
+            has_ended=bool(request.value("sent")),
         )
-    if visit.typed("sent"):
-        visit.csrf = await visit.sessions.csrf(cookie)
-        visit.is_known = True
-        visit.caller = await visit.sessions.caller_of(visit.request, cookie)
-    response = _unsent_form(visit) or visit.go_within(visit.typed("next"))
-    visit.sessions.set_cookie(response, cookie, visit.request)
+    if request.value("sent"):
+        request.csrf = await request.sessions.csrf(cookie)
+        request.is_known = True
+        request.caller = await request.sessions.caller_of(request.http, cookie)
+    response = _unsent_form(request) or request.go_within(request.value("next"))
+    request.sessions.set_cookie(response, cookie, request.http)
     return response
 
 
-def _unsent_form(visit: Visit) -> Response | None:
+def _unsent_form(request: PageRequest) -> Response | None:
     """Show the form that was submitted after the session had ended; None if there is none."""
-    path, fields = _sent(visit.typed("sent"))
+    path, fields = _sent(request.value("sent"))
     if not fields:
         return None
-    response = visit.page(
+    response = request.page(
         "again.html",
         title="Your input is saved",
         reasons=["Your login had expired, so the form was not sent. Check it and send it now."],
@@ -67,31 +67,31 @@ def _unsent_form(visit: Visit) -> Response | None:
     return response
 
 
-async def _log_out(visit: Visit) -> Response:
-    await visit.sessions.end(visit.request.cookies.get(COOKIE, ""))
-    response = visit.go("login")
-    visit.sessions.set_cookie(response, ConsoleSessions.new_cookie(), visit.request)
+async def _log_out(request: PageRequest) -> Response:
+    await request.sessions.end(request.http.cookies.get(COOKIE, ""))
+    response = request.go("login")
+    request.sessions.set_cookie(response, ConsoleSessions.new_cookie(), request.http)
     return response
 
 
-async def _sessions(visit: Visit) -> Response:
-    visit.gateway.visible.must_manage(visit.caller)
-    cookie = visit.request.cookies.get(COOKIE, "")
+async def _sessions(request: PageRequest) -> Response:
+    request.gateway.visible.must_manage(request.caller)
+    cookie = request.http.cookies.get(COOKIE, "")
     current_time = utc_now()
     sessions = [
         (session, ConsoleSessions.is_of(cookie, session))
-        for session in await visit.app.store.sessions.list_all()
+        for session in await request.app.store.sessions.list_all()
         if session.expires_at > current_time
     ]
-    required = visit.gateway.admission.required
-    return visit.page("sessions.html", sessions=sessions, required=required)
+    required = request.gateway.admission.required
+    return request.page("sessions.html", sessions=sessions, required=required)
 
 
-async def _end_session(visit: Visit) -> Response:
-    visit.gateway.visible.must_manage(visit.caller)
-    if not await visit.app.store.sessions.delete(visit.typed("session")):
+async def _end_session(request: PageRequest) -> Response:
+    request.gateway.visible.must_manage(request.caller)
+    if not await request.app.store.sessions.delete(request.value("session")):
         raise ArgumentError("This login has already ended.")
-    return visit.go("sessions", message="Logged out.")
+    return request.go("sessions", message="Logged out.")
 
 
 def _sent(text: str) -> tuple[str, list[tuple[str, str]]]:

@@ -2,7 +2,7 @@
 
 from starlette.responses import Response
 
-from toolgate.console.request import Visit
+from toolgate.console.request import PageRequest
 from toolgate.console.route import Route
 from toolgate.console.rule_preview import matches_of, typed_patterns
 from toolgate.security.access import BUILT_IN
@@ -13,33 +13,33 @@ _PER_PAGE = 200
 """Rules per page (chosen)."""
 
 
-async def _show(visit: Visit) -> Response:
-    rules = await visit.gateway.admin.permissions(visit.caller)
-    word = visit.asked("q").strip().lower()
+async def _show(request: PageRequest) -> Response:
+    rules = await request.gateway.admin.permissions(request.caller)
+    word = request.query_value("q").strip().lower()
     matching = [rule for rule in rules if word in f"{rule.who} {rule.pattern}".lower()]
     pages = max(1, -(-len(matching) // _PER_PAGE))
-    page = min(visit.page_number(), pages)
-    return visit.page(
+    page = min(request.page_number(), pages)
+    return request.page(
         "permissions.html",
         rules=matching[(page - 1) * _PER_PAGE : page * _PER_PAGE],
         total=len(rules),
         found=len(matching),
         built_in=BUILT_IN,
-        word=visit.asked("q"),
+        word=request.query_value("q"),
         page=page,
         pages=pages,
-        required=visit.gateway.admission.required,
-        subjects=await _subjects(visit),
-        matches=matches_of(visit, typed_patterns(visit), hint=visit.typed("hint"))
-        if visit.was_sent
+        required=request.gateway.admission.required,
+        subjects=await _subjects(request),
+        matches=matches_of(request, typed_patterns(request), hint=request.value("hint"))
+        if request.was_sent
         else (),
     )
 
 
-async def _subjects(visit: Visit) -> list[str]:
+async def _subjects(request: PageRequest) -> list[str]:
     """Return the known subjects that rules can apply to."""
-    admin = visit.gateway.admin
-    tokens = await admin.tokens(visit.caller)
+    admin = request.gateway.admin
+    tokens = await admin.tokens(request.caller)
     roles = {role for token in tokens for role in token.roles}
     groups = {group for token in tokens for group in token.groups}
     return [
@@ -51,21 +51,21 @@ async def _subjects(visit: Visit) -> list[str]:
     ]
 
 
-async def _act(visit: Visit) -> Response:
-    admin = visit.gateway.admin
-    if visit.typed("do") == "remove":
-        await admin.remove_permissions(visit.caller, [visit.typed("id")])
-        return visit.go("permissions", message="Rule removed.")
-    if visit.typed("do") == "preview":
-        return await _show(visit)
+async def _act(request: PageRequest) -> Response:
+    admin = request.gateway.admin
+    if request.value("do") == "remove":
+        await admin.remove_permissions(request.caller, [request.value("id")])
+        return request.go("permissions", message="Rule removed.")
+    if request.value("do") == "preview":
+        return await _show(request)
     added = await admin.add_permissions(
-        visit.caller,
-        effect=visit.typed("effect"),
-        patterns=typed_patterns(visit),
-        to=[word.strip() for word in visit.typed("to").split(",") if word.strip()],
-        hint=visit.typed("hint"),
+        request.caller,
+        effect=request.value("effect"),
+        patterns=typed_patterns(request),
+        to=[word.strip() for word in request.value("to").split(",") if word.strip()],
+        hint=request.value("hint"),
     )
-    return visit.go("permissions", message=f"{len(added)} rules added.")
+    return request.go("permissions", message=f"{len(added)} rules added.")
 
 
 ROUTES = (Route(path="permissions", show=_show, act=_act),)

@@ -7,7 +7,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from toolgate.console.request import Visit
+from toolgate.console.request import PageRequest
 from toolgate.console.route import Route
 from toolgate.errors import ArgumentError
 from toolgate.security.access import LIMITS, ProjectView, project_searches
@@ -32,34 +32,34 @@ _MODES = (
 )
 
 
-async def _list(visit: Visit) -> Response:
-    admin = visit.gateway.admin
-    projects = await admin.projects(visit.caller)
-    default = await admin.project(visit.caller, DEFAULT_PROJECT)
-    return visit.page(
+async def _list(request: PageRequest) -> Response:
+    admin = request.gateway.admin
+    projects = await admin.projects(request.caller)
+    default = await admin.project(request.caller, DEFAULT_PROJECT)
+    return request.page(
         "projects.html",
         default=default,
         projects=projects,
         is_changed=default.settings != ProjectTable(),
-        general=visit.app.settings,
-        name=visit.typed("name"),
+        general=request.app.settings,
+        name=request.value("name"),
     )
 
 
-async def _create(visit: Visit) -> Response:
-    name = visit.typed("name").strip()
-    await visit.gateway.admin.save_project(visit.caller, name, settings={}, new=True)
-    return visit.go("project", message=f"Project {name} created.", name=name)
+async def _create(request: PageRequest) -> Response:
+    name = request.value("name").strip()
+    await request.gateway.admin.save_project(request.caller, name, settings={}, new=True)
+    return request.go("project", message=f"Project {name} created.", name=name)
 
 
-async def _view(visit: Visit, name: str) -> ProjectView:
-    return await visit.gateway.admin.project(visit.caller, name)
+async def _view(request: PageRequest, name: str) -> ProjectView:
+    return await request.gateway.admin.project(request.caller, name)
 
 
-async def _show(visit: Visit) -> Response:
-    project = await _view(visit, visit.typed("name"))
+async def _show(request: PageRequest) -> Response:
+    project = await _view(request, request.value("name"))
     settings = asdict(project.settings)
-    return visit.page(
+    return request.page(
         "project.html",
         project=project,
         is_default=project.name == DEFAULT_PROJECT,
@@ -69,45 +69,47 @@ async def _show(visit: Visit) -> Response:
         searches=_searches(project.settings.optimization),
         modes=_MODES,
         limits=LIMITS,
-        servers=visit.gateway.servers.names(visit.caller),
-        general=visit.app.settings,
+        servers=request.gateway.servers.names(request.caller),
+        general=request.app.settings,
     )
 
 
-async def _act(visit: Visit) -> Response:
-    name = visit.typed("name")
-    if visit.typed("do") == "remove":
-        await visit.gateway.admin.delete_project(visit.caller, name)
-        return visit.go("projects", message=f"Project {name} removed.")
-    project = await _view(visit, name)
-    if visit.typed("state") != _state_of(project):
+async def _act(request: PageRequest) -> Response:
+    name = request.value("name")
+    if request.value("do") == "remove":
+        await request.gateway.admin.delete_project(request.caller, name)
+        return request.go("projects", message=f"Project {name} removed.")
+    project = await _view(request, name)
+    if request.value("state") != _state_of(project):
         raise ArgumentError(
             f"The project {name!r} was changed by someone else since you opened it.",
             hint="The saved value is shown next to each field, and your input is kept. Save again"
             " to overwrite the saved values.",
         )
-    await visit.gateway.admin.save_project(visit.caller, name, settings=_settings(visit, project))
-    return visit.go("project", message=f"Project {name} saved.", name=name)
+    await request.gateway.admin.save_project(
+        request.caller, name, settings=_settings(request, project)
+    )
+    return request.go("project", message=f"Project {name} saved.", name=name)
 
 
-def _settings(visit: Visit, project: ProjectView) -> Json:
+def _settings(request: PageRequest, project: ProjectView) -> Json:
     """Return the submitted settings, with None for those that use the global value."""
     changes: dict[str, Any] = {
-        "optimization": visit.typed("optimization") or None,
-        "mode": visit.typed("mode") or None,
-        "budget_tokens": _number("The budget", visit.typed("budget_tokens")),
-        "pinned": [line.strip() for line in visit.typed("pinned").splitlines() if line.strip()],
+        "optimization": request.value("optimization") or None,
+        "mode": request.value("mode") or None,
+        "budget_tokens": _number("The budget", request.value("budget_tokens")),
+        "pinned": [line.strip() for line in request.value("pinned").splitlines() if line.strip()],
     }
     if project.name == DEFAULT_PROJECT:
         return changes
-    limits = {name: visit.typed(f"limit_{name}").strip() for name in LIMITS}
+    limits = {name: request.value(f"limit_{name}").strip() for name in LIMITS}
     changes |= {
-        "read_only": visit.typed("read_only") == "true",
-        "shared_servers": visit.typed("shared_servers") == "true",
+        "read_only": request.value("read_only") == "true",
+        "shared_servers": request.value("shared_servers") == "true",
         "limits": {name: _number(name, text) for name, text in limits.items() if text},
     }
     if project.source == "store":
-        changes["servers"] = visit.all_typed("servers")
+        changes["servers"] = request.form_values("servers")
     return changes
 
 

@@ -2,7 +2,7 @@
 
 from starlette.responses import Response
 
-from toolgate.console.request import Visit
+from toolgate.console.request import PageRequest
 from toolgate.console.route import Route
 from toolgate.errors import ArgumentError
 from toolgate.security.access import NewToken
@@ -21,53 +21,53 @@ _LIFETIMES = (
 _GRACES = (("0", "Immediately"), ("3600", "After an hour"), ("86400", "After a day"))
 
 
-async def _list(visit: Visit) -> Response:
-    tokens = await visit.gateway.admin.tokens(visit.caller)
-    return visit.page(
+async def _list(request: PageRequest) -> Response:
+    tokens = await request.gateway.admin.tokens(request.caller)
+    return request.page(
         "tokens.html",
-        tokens=[(token, _state(visit, token)) for token in tokens],
-        required=visit.gateway.admission.required,
+        tokens=[(token, _state(request, token)) for token in tokens],
+        required=request.gateway.admission.required,
         roles=_ROLES,
         lifetimes=_LIFETIMES,
-        projects=[project.name for project in await visit.gateway.admin.projects(visit.caller)],
+        projects=[project.name for project in await request.gateway.admin.projects(request.caller)],
     )
 
 
-def _state(visit: Visit, token: StoredToken) -> str:
+def _state(request: PageRequest, token: StoredToken) -> str:
     if token.revoked_at is not None:
         return "revoked"
-    return "expired" if visit.gateway.admin.problem_of(token) else "valid"
+    return "expired" if request.gateway.admin.problem_of(token) else "valid"
 
 
-async def _create(visit: Visit) -> Response:
-    allow, deny = _patterns(visit.typed("allow")), _patterns(visit.typed("deny"))
-    lifetime = visit.typed("expires")
-    created = await visit.gateway.admin.create_token(
-        visit.caller,
-        visit.typed("name").strip(),
-        projects=visit.all_typed("projects"),
-        roles=visit.all_typed("roles"),
-        groups=_words(visit.typed("groups")),
-        user=visit.typed("user").strip(),
-        read_only=visit.typed("read_only") == "true",
+async def _create(request: PageRequest) -> Response:
+    allow, deny = _patterns(request.value("allow")), _patterns(request.value("deny"))
+    lifetime = request.value("expires")
+    created = await request.gateway.admin.create_token(
+        request.caller,
+        request.value("name").strip(),
+        projects=request.form_values("projects"),
+        roles=request.form_values("roles"),
+        groups=_words(request.value("groups")),
+        user=request.value("user").strip(),
+        read_only=request.value("read_only") == "true",
         expires_in_s=float(lifetime) if lifetime.isdecimal() else None,
         allow=allow,
         deny=deny,
     )
-    return _created_page(visit, created)
+    return _created_page(request, created)
 
 
-def _created_page(visit: Visit, created: NewToken) -> Response:
+def _created_page(request: PageRequest, created: NewToken) -> Response:
     """Show a new token; no other page shows it, and it is not stored."""
-    response = visit.page("token_made.html", made=created, resource=_resource(visit))
+    response = request.page("token_made.html", made=created, resource=_resource(request))
     response.headers["cache-control"] = "no-store"
     return response
 
 
-def _resource(visit: Visit) -> str:
+def _resource(request: PageRequest) -> str:
     """Return the URL of the gateway that clients use."""
-    named = visit.app.settings.authn.resource
-    return named or f"{str(visit.request.base_url).rstrip('/')}/mcp"
+    named = request.app.settings.authn.resource
+    return named or f"{str(request.http.base_url).rstrip('/')}/mcp"
 
 
 def _patterns(text: str) -> list[str]:
@@ -78,8 +78,8 @@ def _words(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
-async def _show(visit: Visit) -> Response:
-    token = await visit.gateway.admin.token_named(visit.caller, visit.typed("name"))
+async def _show(request: PageRequest) -> Response:
+    token = await request.gateway.admin.token_named(request.caller, request.value("name"))
     subjects = {f"token:{token.name}"}
     subjects |= {f"role:{role}" for role in token.roles} | {
         f"group:{group}" for group in token.groups
@@ -87,41 +87,43 @@ async def _show(visit: Visit) -> Response:
     subjects |= {f"user:{token.user}"} if token.user else set()
     subjects |= {f"project:{project}" for project in token.projects} | {"everyone"}
     rules = [
-        rule for rule in await visit.gateway.admin.permissions(visit.caller) if rule.who in subjects
+        rule
+        for rule in await request.gateway.admin.permissions(request.caller)
+        if rule.who in subjects
     ]
-    return visit.page(
+    return request.page(
         "token.html",
         token=token,
-        state=_state(visit, token),
+        state=_state(request, token),
         rules=rules,
         graces=_GRACES,
     )
 
 
-async def _act(visit: Visit) -> Response:
-    admin, name = visit.gateway.admin, visit.typed("name")
-    match visit.typed("do"):
+async def _act(request: PageRequest) -> Response:
+    admin, name = request.gateway.admin, request.value("name")
+    match request.value("do"):
         case "rotate":
-            grace = visit.typed("grace")
+            grace = request.value("grace")
             renewed = await admin.rotate_token(
-                visit.caller, name, grace_s=float(grace) if grace.isdecimal() else 0.0
+                request.caller, name, grace_s=float(grace) if grace.isdecimal() else 0.0
             )
-            return _created_page(visit, renewed)
+            return _created_page(request, renewed)
         case "revoke":
-            await admin.revoke_token(visit.caller, name)
-            return visit.go("token", message=f"{name} is revoked.", name=name)
+            await admin.revoke_token(request.caller, name)
+            return request.go("token", message=f"{name} is revoked.", name=name)
         case "remove":
-            await admin.delete_token(visit.caller, name)
-            return visit.go("tokens", message=f"{name} and its own rules were removed.")
+            await admin.delete_token(request.caller, name)
+            return request.go("tokens", message=f"{name} and its own rules were removed.")
         case "allow" | "deny" as effect:
             await admin.add_permissions(
-                visit.caller,
+                request.caller,
                 effect=effect,
-                patterns=_patterns(visit.typed("patterns")),
+                patterns=_patterns(request.value("patterns")),
                 to=[f"token:{name}"],
-                hint=visit.typed("hint"),
+                hint=request.value("hint"),
             )
-            return visit.go("token", message=f"Rule for {name} added.", name=name)
+            return request.go("token", message=f"Rule for {name} added.", name=name)
         case word:
             raise ArgumentError(f"Unknown action {word[:40]!r}.")
 

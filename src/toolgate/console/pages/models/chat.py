@@ -9,7 +9,7 @@ from starlette.responses import Response
 from toolgate.base import json_text
 from toolgate.chat import KINDS, ChatService, Choices
 from toolgate.console.pages.approvals import is_person
-from toolgate.console.request import Visit
+from toolgate.console.request import PageRequest
 from toolgate.console.route import Route
 from toolgate.errors import ArgumentError, SettingError
 from toolgate.types import Json, json_array, json_object
@@ -86,43 +86,43 @@ class Setting:
     """The effective value."""
 
 
-def chat_of(visit: Visit) -> ChatService:
+def chat_of(request: PageRequest) -> ChatService:
     """Return the chat service of the gateway.
 
     Raises:
         SettingError: No chat model is configured.
     """
-    if visit.app.chat is None:
+    if request.app.chat is None:
         raise SettingError(
             "No chat model is configured.",
             hint="Add a table [models.NAME] to toolgate.toml; see docs/chat.md.",
         )
-    return visit.app.chat
+    return request.app.chat
 
 
-async def _list(visit: Visit) -> Response:
-    if visit.app.chat is None:
-        return visit.page("chat.html", threads=(), is_there=False, searched="", has_threads=False)
-    with_responses = visit.asked("responses") == "1"
-    threads = await visit.app.chat.threads.recent(
-        visit.caller, with_responses=with_responses, limit=_MOST_THREADS
+async def _list(request: PageRequest) -> Response:
+    if request.app.chat is None:
+        return request.page("chat.html", threads=(), is_there=False, searched="", has_threads=False)
+    with_responses = request.query_value("responses") == "1"
+    threads = await request.app.chat.threads.recent(
+        request.caller, with_responses=with_responses, limit=_MOST_THREADS
     )
-    searched = visit.asked("q").strip()
+    searched = request.query_value("q").strip()
     matching = [thread for thread in threads if searched.casefold() in thread.name.casefold()]
-    return visit.page(
+    return request.page(
         "chat.html",
         threads=matching,
         is_there=True,
         searched=searched,
         with_responses=with_responses,
         has_threads=bool(threads),
-        **await _pickers(visit, visit.app.chat, {}),
+        **await _pickers(request, request.app.chat, {}),
     )
 
 
-async def _pickers(visit: Visit, chat: ChatService, chosen: Json) -> Json:
+async def _pickers(request: PageRequest, chat: ChatService, chosen: Json) -> Json:
     """Return the available models and collections, and the selected ones."""
-    collections = await visit.gateway.documents.collections(visit.caller, counted=False)
+    collections = await request.gateway.documents.collections(request.caller, counted=False)
     return {
         "models": list(chat.models.tables),
         "collections": [collection.name for collection in collections if not collection.problem],
@@ -131,58 +131,58 @@ async def _pickers(visit: Visit, chat: ChatService, chosen: Json) -> Json:
     }
 
 
-async def _show(visit: Visit) -> Response:
-    chat, name = chat_of(visit), visit.typed("name")
-    before = visit.asked("before")
+async def _show(request: PageRequest) -> Response:
+    chat, name = chat_of(request), request.value("name")
+    before = request.query_value("before")
     history = await chat.threads.history(
-        visit.caller, name, limit=_PER_PAGE, before=int(before) if before.isdecimal() else None
+        request.caller, name, limit=_PER_PAGE, before=int(before) if before.isdecimal() else None
     )
-    run = chat.runs.find(visit.caller, visit.asked("run"))
+    run = chat.runs.find(request.caller, request.query_value("run"))
     if history is None and run is None:
         raise ArgumentError(
             f"No thread {name[:60]!r}.",
             hint="It may have been removed.",
         )
     history = history or {"messages": [], "has_more": False, "pending": []}
-    spent = await chat.threads.spending(visit.caller, name)
-    settings = await chat.threads.settings(visit.caller, name)
-    return visit.page(
+    spent = await chat.threads.spending(request.caller, name)
+    settings = await chat.threads.settings(request.caller, name)
+    return request.page(
         "thread.html",
         name=name,
         messages=[as_shown(json_object(message)) for message in json_array(history["messages"])],
         has_more=history["has_more"],
         pending=[json_object(call) for call in json_array(history["pending"])],
         run=run if run is not None and run.ended is None else None,
-        may_decide=is_person(visit),
-        **await _pickers(visit, chat, json_object(settings["set"])),
+        may_decide=is_person(request),
+        **await _pickers(request, chat, json_object(settings["set"])),
         spent=spent,
         tokens=sum(row["prompt_tokens"] + row["completion_tokens"] for row in spent),
         price=sum(row["cost"] for row in spent),
-        settings=[_setting(visit, chat, name, settings) for name in _TYPES],
+        settings=[_setting(request, chat, name, settings) for name in _TYPES],
         is_set=bool(settings["set"]),
     )
 
 
-async def _change(visit: Visit) -> Response:
-    chat, name = chat_of(visit), visit.typed("name")
-    if await chat.threads.history(visit.caller, name, limit=1) is None:
+async def _change(request: PageRequest) -> Response:
+    chat, name = chat_of(request), request.value("name")
+    if await chat.threads.history(request.caller, name, limit=1) is None:
         raise ArgumentError(
             f"No thread {name[:60]!r}.",
             hint="It may have been removed.",
         )
-    changes: Json = {name: _value(name, visit.typed(name).strip()) for name in _TYPES}
-    await chat.threads.change_settings(visit.caller, name, changes)
-    return visit.go("thread", message="Saved. The settings apply from the next turn.", name=name)
+    changes: Json = {name: _value(name, request.value(name).strip()) for name in _TYPES}
+    await chat.threads.change_settings(request.caller, name, changes)
+    return request.go("thread", message="Saved. The settings apply from the next turn.", name=name)
 
 
 _TYPES = get_type_hints(Choices)
 
 
-def _setting(visit: Visit, chat: ChatService, name: str, settings: Json) -> Setting:
+def _setting(request: PageRequest, chat: ChatService, name: str, settings: Json) -> Setting:
     overrides = json_object(settings["set"])
     value = _text(name, overrides[name]) if name in overrides else ""
-    if visit.was_sent and visit.problem is not None:
-        value = visit.typed(name)
+    if request.was_sent and request.problem is not None:
+        value = request.value(name)
     in_force = _text(name, json_object(settings["in_force"])[name])
     return Setting(
         name=name,

@@ -9,7 +9,7 @@ from toolgate.base.ids import new_id
 from toolgate.chat import Run, TurnRequest
 from toolgate.console.pages.approvals import is_person
 from toolgate.console.pages.models.chat import chat_of
-from toolgate.console.request import Visit
+from toolgate.console.request import PageRequest
 from toolgate.console.route import Route
 from toolgate.errors import ArgumentError, ForbiddenError
 from toolgate.models.llm import Message
@@ -33,70 +33,72 @@ _LONGEST_SHOWN = 4_000
 """Characters of a call's arguments and result that are shown while it runs (chosen)."""
 
 
-async def _send(visit: Visit) -> Response:
+async def _send(request: PageRequest) -> Response:
     """Start a turn with a message, in a new or existing thread."""
-    chat = chat_of(visit)
-    text = visit.typed("text").strip()
+    chat = chat_of(request)
+    text = request.value("text").strip()
     if not text:
         raise ArgumentError("The message is empty.", hint="Type what you want to ask.")
-    name = visit.typed("name").strip()[:_LONGEST_NAME] or f"console {new_id()}"
+    name = request.value("name").strip()[:_LONGEST_NAME] or f"console {new_id()}"
     changes: Json = {}
-    if visit.has_field("model"):
-        changes["model"] = visit.typed("model") or None
-    if visit.has_field("collections"):
-        changes["collections"] = [item for item in visit.all_typed("collections") if item] or None
+    if request.has_field("model"):
+        changes["model"] = request.value("model") or None
+    if request.has_field("collections"):
+        changes["collections"] = [
+            item for item in request.form_values("collections") if item
+        ] or None
     if changes:
-        await chat.threads.change_settings(visit.caller, name, changes)
+        await chat.threads.change_settings(request.caller, name, changes)
     run = chat.start(
         TurnRequest(
-            caller=visit.caller, messages=(Message(role="user", content=text),), thread=name
+            caller=request.caller, messages=(Message(role="user", content=text),), thread=name
         )
     )
-    return visit.go("thread", name=name, run=run.run_id)
+    return request.go("thread", name=name, run=run.run_id)
 
 
-async def _cancel(visit: Visit) -> Response:
+async def _cancel(request: PageRequest) -> Response:
     """Cancel a turn; the response so far is kept."""
-    run = _run_of(visit)
+    run = _run_of(request)
     run.cancel()
     await run.ended_event.wait()
-    return visit.go("thread", message="Stopped.", name=run.thread or "")
+    return request.go("thread", message="Stopped.", name=run.thread or "")
 
 
-async def _decide(visit: Visit) -> Response:
+async def _decide(request: PageRequest) -> Response:
     """Approve or reject a call, and continue the turn once no other call waits."""
-    chat, name = chat_of(visit), visit.typed("name")
-    word = visit.typed("do")
+    chat, name = chat_of(request), request.value("name")
+    word = request.value("do")
     if word not in {"approve", "reject"}:
         raise ArgumentError(f"Unknown action {word[:40]!r}.")
-    if not is_person(visit):
+    if not is_person(request):
         raise ForbiddenError(
             "Calls are approved in a browser.", hint="Open this page in a browser."
         )
     waiting = {
         str(json_object(call).get("approval_id"))
-        for call in await chat.threads.waiting(visit.caller, name)
+        for call in await chat.threads.waiting(request.caller, name)
     }
-    approval_id = visit.typed("id")
+    approval_id = request.value("id")
     if approval_id not in waiting:
         raise ArgumentError("This call no longer awaits approval.", hint="Reload the page.")
-    await visit.gateway.approvals.decide(
-        visit.caller, approval_id, approve=word == "approve", via="console"
+    await request.gateway.approvals.decide(
+        request.caller, approval_id, approve=word == "approve", via="console"
     )
     for other in waiting - {approval_id}:
-        if (await visit.gateway.approvals.wait(other, within_s=0)).state == "waiting":
-            return visit.go("thread", message="Decided. Another call awaits approval.", name=name)
-    run = chat.start(TurnRequest(caller=visit.caller, messages=(), thread=name, resumes=True))
-    return visit.go("thread", name=name, run=run.run_id)
+        if (await request.gateway.approvals.wait(other, within_s=0)).state == "waiting":
+            return request.go("thread", message="Decided. Another call awaits approval.", name=name)
+    run = chat.start(TurnRequest(caller=request.caller, messages=(), thread=name, resumes=True))
+    return request.go("thread", name=name, run=run.run_id)
 
 
-async def _follow(visit: Visit) -> Response:
+async def _follow(request: PageRequest) -> Response:
     """Stream the events of a turn as server-sent events."""
-    return StreamingResponse(_told(_run_of(visit)), media_type="text/event-stream")
+    return StreamingResponse(_told(_run_of(request)), media_type="text/event-stream")
 
 
-def _run_of(visit: Visit) -> Run:
-    run = chat_of(visit).runs.find(visit.caller, visit.typed("run"))
+def _run_of(request: PageRequest) -> Run:
+    run = chat_of(request).runs.find(request.caller, request.value("run"))
     if run is None:
         raise ArgumentError("There is no such turn.", hint="It may have ended.")
     return run

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 from starlette.responses import Response
 
-from toolgate.console.request import Visit
+from toolgate.console.request import PageRequest
 from toolgate.console.route import Route
 from toolgate.documents import NewDocument, RetrieveRequest
 from toolgate.errors import ArgumentError, DocumentError
@@ -23,57 +23,57 @@ _LONGEST_NAME = 200
 """Characters of the name of an uploaded file (chosen)."""
 
 
-async def _collections(visit: Visit) -> Response:
-    question = visit.asked("q").strip()
+async def _collections(request: PageRequest) -> Response:
+    question = request.query_value("q").strip()
     retrieval = None
-    if question and not visit.was_sent:
-        retrieval = await visit.gateway.documents.retrieve(
-            visit.caller,
+    if question and not request.was_sent:
+        retrieval = await request.gateway.documents.retrieve(
+            request.caller,
             RetrieveRequest(
                 question=question,
-                collections=tuple(filter(None, [visit.asked("in")])),
+                collections=tuple(filter(None, [request.query_value("in")])),
                 rephrase=False,
                 grade=False,
             ),
         )
-    return visit.page(
+    return request.page(
         "documents.html",
-        collections=await visit.gateway.documents.collections(visit.caller),
+        collections=await request.gateway.documents.collections(request.caller),
         question=question,
         retrieval=retrieval,
         given=[p.passage_id for p in retrieval.injected_passages] if retrieval else [],
     )
 
 
-async def _make(visit: Visit) -> Response:
-    collection = await visit.gateway.documents.make(
-        visit.caller,
-        visit.typed("name").strip(),
-        description=visit.typed("description").strip() or None,
+async def _make(request: PageRequest) -> Response:
+    collection = await request.gateway.documents.make(
+        request.caller,
+        request.value("name").strip(),
+        description=request.value("description").strip() or None,
     )
-    return visit.go("documents/collection", message="Saved.", name=collection.name)
+    return request.go("documents/collection", message="Saved.", name=collection.name)
 
 
-async def _collection(visit: Visit) -> Response:
-    name = visit.typed("name")
+async def _collection(request: PageRequest) -> Response:
+    name = request.value("name")
     collection = next(
         (
             collection
-            for collection in await visit.gateway.documents.collections(visit.caller)
+            for collection in await request.gateway.documents.collections(request.caller)
             if collection.name == name
         ),
         None,
     )
     if collection is None:
         raise ArgumentError(f"No collection {name[:60]!r}.", hint="It may have been removed.")
-    documents = await visit.gateway.documents.documents(visit.caller, name)
-    page = visit.page_number()
+    documents = await request.gateway.documents.documents(request.caller, name)
+    page = request.page_number()
     first = (page - 1) * _DOCUMENTS_PER_PAGE
-    return visit.page(
+    return request.page(
         "collection.html",
         collection=collection,
-        failures=await visit.gateway.documents.failures(visit.caller, name)
-        if visit.manages
+        failures=await request.gateway.documents.failures(request.caller, name)
+        if request.manages
         else (),
         documents=documents[first : first + _DOCUMENTS_PER_PAGE],
         outdated=sum(1 for _, is_current in documents if not is_current),
@@ -82,39 +82,41 @@ async def _collection(visit: Visit) -> Response:
     )
 
 
-async def _change(visit: Visit) -> Response:
-    service, name = visit.gateway.documents, visit.typed("name")
-    match visit.typed("do"):
+async def _change(request: PageRequest) -> Response:
+    service, name = request.gateway.documents, request.value("name")
+    match request.value("do"):
         case "upload":
-            message = await _upload(visit, name)
+            message = await _upload(request, name)
         case "remove":
-            removed = await service.remove(visit.caller, name, documents=[visit.typed("id")])
+            removed = await service.remove(request.caller, name, documents=[request.value("id")])
             message = f"Removed {removed[0].source}." if removed else "It was removed already."
         case "dismiss":
             await service.dismiss_failure(
-                visit.caller, name, visit.typed("origin"), visit.typed("source")
+                request.caller, name, request.value("origin"), request.value("source")
             )
             message = "Dismissed."
         case "reindex":
-            collection = await service.reindex(visit.caller, name)
+            collection = await service.reindex(request.caller, name)
             message = f"{collection.passages:,} passages have new vectors."
         case "describe":
-            await service.make(visit.caller, name, description=visit.typed("description").strip())
+            await service.make(
+                request.caller, name, description=request.value("description").strip()
+            )
             message = "Saved."
         case "delete":
-            await service.delete(visit.caller, name)
-            return visit.go("documents", message=f"Removed the collection {name}.")
+            await service.delete(request.caller, name)
+            return request.go("documents", message=f"Removed the collection {name}.")
         case other:
             raise ArgumentError(f"Unknown action {other[:40]!r}.")
-    return visit.go("documents/collection", message=message, name=name)
+    return request.go("documents/collection", message=message, name=name)
 
 
-async def _upload(visit: Visit, name: str) -> str:
+async def _upload(request: PageRequest, name: str) -> str:
     """Import an uploaded file or a pasted text."""
-    source = PurePosixPath(visit.typed("source").strip().replace("\\", "/")).name[:_LONGEST_NAME]
+    source = PurePosixPath(request.value("source").strip().replace("\\", "/")).name[:_LONGEST_NAME]
     if not source:
         raise ArgumentError("The document has no name.", hint="Name it, such as leave.md.")
-    text, content = visit.typed("text"), visit.typed("content")
+    text, content = request.value("text"), request.value("content")
     data = text.encode()
     if content:
         try:
@@ -123,11 +125,11 @@ async def _upload(visit: Visit, name: str) -> str:
             raise ArgumentError("The upload was incomplete.", hint="Send it again.") from error
     if not data.strip():
         raise ArgumentError("The document is empty.", hint="Choose a file, or paste a text.")
-    service, origin = visit.gateway.documents, f"console:{source}"
+    service, origin = request.gateway.documents, f"console:{source}"
     try:
-        converted = await service.convert(visit.caller, source, data)
+        converted = await service.convert(request.caller, source, data)
         added = await service.add(
-            visit.caller,
+            request.caller,
             name,
             NewDocument(
                 source=source,
@@ -142,17 +144,17 @@ async def _upload(visit: Visit, name: str) -> str:
         )
     except DocumentError as error:
         failure = StoredFailure(source=source, origin=origin, reason=str(error))
-        await service.note_failures(visit.caller, name, [failure])
+        await service.note_failures(request.caller, name, [failure])
         raise
     return f"{source}: {added.status}, {added.passages:,} passages."
 
 
-async def _document(visit: Visit) -> Response:
-    name, document_id = visit.asked("name"), visit.asked("id")
+async def _document(request: PageRequest) -> Response:
+    name, document_id = request.query_value("name"), request.query_value("id")
     document = next(
         (
             document
-            for document, _ in await visit.gateway.documents.documents(visit.caller, name)
+            for document, _ in await request.gateway.documents.documents(request.caller, name)
             if document.document_id == document_id
         ),
         None,
@@ -161,15 +163,17 @@ async def _document(visit: Visit) -> Response:
         raise ArgumentError("No such document.", hint="It may have been removed or replaced.")
     passages = [
         passage
-        for _, passage in await visit.gateway.documents.passages(visit.caller, name, document_id)
+        for _, passage in await request.gateway.documents.passages(
+            request.caller, name, document_id
+        )
     ]
-    shown = visit.asked("passage")
-    page = visit.page_number()
-    if shown.isdecimal() and not visit.asked("page"):
+    shown = request.query_value("passage")
+    page = request.page_number()
+    if shown.isdecimal() and not request.query_value("page"):
         at = next((at for at, p in enumerate(passages) if p.passage_id == int(shown)), 0)
         page = at // _PASSAGES_PER_PAGE + 1
     first = (page - 1) * _PASSAGES_PER_PAGE
-    return visit.page(
+    return request.page(
         "document.html",
         collection=name,
         document=document,

@@ -10,7 +10,7 @@ from typing import TypeVar
 import anyio.to_thread
 from starlette.responses import Response
 
-from toolgate.console.request import Visit
+from toolgate.console.request import PageRequest
 from toolgate.console.route import Route
 from toolgate.errors import ArgumentError, StoreError
 from toolgate.evaluation.answer_runs import SavedRun, read_run, recent_runs, runs_folder
@@ -52,11 +52,11 @@ class Trend:
         return self.values[-1] - self.values[-2] if len(self.values) > 1 else None
 
 
-async def _show(visit: Visit) -> Response:
-    visit.gateway.visible.must_manage(visit.caller)
+async def _show(request: PageRequest) -> Response:
+    request.gateway.visible.must_manage(request.caller)
     rows = await _from_disk(read_evaluations, evaluations_file())
     answers = await _from_disk(recent_runs)
-    return visit.page(
+    return request.page(
         "evaluation.html", trends=_trends(rows), runs=rows[::-1][:_RUNS], answers=answers
     )
 
@@ -77,13 +77,13 @@ def _trends(rows: Sequence[Evaluation]) -> list[Trend]:
     return sorted(trends, key=lambda trend: trend.last.at, reverse=True)
 
 
-async def _answers(visit: Visit) -> Response:
+async def _answers(request: PageRequest) -> Response:
     """Show a comparison of settings, question by question."""
-    visit.gateway.visible.must_manage(visit.caller)
-    run = await _from_disk(partial(read_run, run_id=visit.asked("run")))
+    request.gateway.visible.must_manage(request.caller)
+    run = await _from_disk(partial(read_run, run_id=request.query_value("run")))
     if run is None:
         raise ArgumentError("No such evaluation.", hint="It may have been removed for newer ones.")
-    return visit.page(
+    return request.page(
         "answers.html", run=run, metrics=_metrics_of(run), questions=_by_question(run)
     )
 
@@ -114,10 +114,10 @@ async def _from_disk(read: Callable[[Path], _T], path: Path | None = None) -> _T
         ) from error
 
 
-async def _marks(visit: Visit) -> Response:
+async def _marks(request: PageRequest) -> Response:
     """Export requests whose tools worked or were rated correct, as test data."""
-    visit.gateway.visible.must_manage(visit.caller)
-    marks = await read_labelled_requests(visit.app.store, visit.caller.project_id)
+    request.gateway.visible.must_manage(request.caller)
+    marks = await read_labelled_requests(request.app.store, request.caller.project_id)
     return Response(
         await anyio.to_thread.run_sync(marks.zipped, "marks"),
         media_type="application/zip",

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from starlette.responses import Response
 
-from toolgate.console.request import Visit
+from toolgate.console.request import PageRequest
 from toolgate.console.route import Route
 from toolgate.errors import ArgumentError
 from toolgate.store import StoredPrompt
@@ -20,45 +20,49 @@ _CONTEXT_LINES = 3
 """Unchanged lines shown around a change (chosen: what `diff -u` shows)."""
 
 
-async def _list(visit: Visit) -> Response:
-    prompts = await visit.gateway.prompts.prompts(visit.caller)
-    word, state = visit.asked("q").strip().casefold(), visit.asked("state")
+async def _list(request: PageRequest) -> Response:
+    prompts = await request.gateway.prompts.prompts(request.caller)
+    word, state = request.query_value("q").strip().casefold(), request.query_value("state")
     matching = [
         prompt
         for prompt in prompts
         if word in f"{prompt['name']} {prompt['title']}".casefold()
         and (state != "replaced" or not prompt["is_default"])
     ]
-    return visit.page(
-        "prompts.html", prompts=matching, total=len(prompts), word=visit.asked("q"), state=state
+    return request.page(
+        "prompts.html",
+        prompts=matching,
+        total=len(prompts),
+        word=request.query_value("q"),
+        state=state,
     )
 
 
-async def _show(visit: Visit) -> Response:
-    return await _page(visit)
+async def _show(request: PageRequest) -> Response:
+    return await _page(request)
 
 
 async def _page(
-    visit: Visit,
+    request: PageRequest,
     *,
     lines: Sequence[str] = (),
     rendered: str | None = None,
     values: Json | None = None,
 ) -> Response:
-    name = visit.typed("name")
-    service = visit.gateway.prompts
-    prompt = await service.prompt(visit.caller, name)
+    name = request.value("name")
+    service = request.gateway.prompts
+    prompt = await service.prompt(request.caller, name)
     default = service.default_text(name)
-    versions = await service.versions(visit.caller, name)
-    text = visit.typed("text") if visit.was_sent else prompt["text"]
-    compared = _compared(visit, versions, default)
-    trial = await service.try_out(visit.caller, name, None, {})
-    return visit.page(
+    versions = await service.versions(request.caller, name)
+    text = request.value("text") if request.was_sent else prompt["text"]
+    compared = _compared(request, versions, default)
+    trial = await service.try_out(request.caller, name, None, {})
+    return request.page(
         "prompt.html",
         prompt=prompt,
         name=name,
         text=text,
-        is_known=prompt["text"] is not None or visit.was_sent,
+        is_known=prompt["text"] is not None or request.was_sent,
         default=default,
         versions=versions[::-1],
         last=_last(versions),
@@ -71,64 +75,66 @@ async def _page(
     )
 
 
-async def _act(visit: Visit) -> Response:
-    service, name, text = visit.gateway.prompts, visit.typed("name"), _text(visit)
-    match visit.typed("do"):
+async def _act(request: PageRequest) -> Response:
+    service, name, text = request.gateway.prompts, request.value("name"), _text(request)
+    match request.value("do"):
         case "try":
             values = {
                 field.removeprefix(_VALUE): value
-                for field, value in visit.sent_fields()
+                for field, value in request.sent_fields()
                 if field.startswith(_VALUE) and value
             }
-            trial = await service.try_out(visit.caller, name, text, values)
-            return await _page(visit, rendered=str(trial["text"]), values=dict(values))
+            trial = await service.try_out(request.caller, name, text, values)
+            return await _page(request, rendered=str(trial["text"]), values=dict(values))
         case "compare":
-            prompt = await service.prompt(visit.caller, name)
+            prompt = await service.prompt(request.caller, name)
             lines = _difference(str(prompt["text"] or ""), text)
-            return await _page(visit, lines=lines or ["  No changes."])
+            return await _page(request, lines=lines or ["  No changes."])
         case "save":
-            _check_unchanged(visit, await service.versions(visit.caller, name))
-            await service.replace(visit.caller, name, text)
+            _check_unchanged(request, await service.versions(request.caller, name))
+            await service.replace(request.caller, name, text)
             message = "Saved. Models receive the new text from the next request."
         case "restore":
-            done = await service.clear(visit.caller, name)
+            done = await service.clear(request.caller, name)
             message = "The default text was restored." if done else "It has the default text."
         case other:
             raise ArgumentError(f"Unknown action {other[:40]!r}.")
-    return visit.go("prompt", message=message, name=name)
+    return request.go("prompt", message=message, name=name)
 
 
-def _text(visit: Visit) -> str:
+def _text(request: PageRequest) -> str:
     """Return the submitted text with the line ends of the stored ones; browsers send CRLF."""
-    return visit.typed("text").replace("\r\n", "\n")
+    return request.value("text").replace("\r\n", "\n")
 
 
 def _last(versions: Sequence[StoredPrompt]) -> int:
     return versions[-1].version if versions else 0
 
 
-def _check_unchanged(visit: Visit, versions: Sequence[StoredPrompt]) -> None:
+def _check_unchanged(request: PageRequest, versions: Sequence[StoredPrompt]) -> None:
     """Check that nobody has saved the prompt since the page was loaded.
 
     Raises:
         ArgumentError: Somebody has.
     """
-    if visit.typed("state") != str(_last(versions)):
+    if request.value("state") != str(_last(versions)):
         raise ArgumentError(
             "The prompt was changed in the meantime.",
             hint="Compare your text with the current version below, then save it again.",
         )
 
 
-def _compared(visit: Visit, versions: Sequence[StoredPrompt], default: str | None) -> Json | None:
+def _compared(
+    request: PageRequest, versions: Sequence[StoredPrompt], default: str | None
+) -> Json | None:
     """Return the two versions that the address names, with their differences."""
     texts = {0: default or ""}
     texts |= {row.version: default or "" if row.text is None else row.text for row in versions}
-    asked = visit.asked("version")
-    if not asked.isdecimal() or int(asked) not in texts:
+    version_text = request.query_value("version")
+    if not version_text.isdecimal() or int(version_text) not in texts:
         return None
-    number = int(asked)
-    base = visit.asked("with")
+    number = int(version_text)
+    base = request.query_value("with")
     other = int(base) if base.isdecimal() and int(base) in texts else max(0, number - 1)
     return {
         "version": number,

@@ -61,7 +61,7 @@ def measure(
         most: Largest number of requests of a set.
         distractors: Folder of tools to add to the requests with users' own names.
     """
-    most = 5 * FOLDS if quick else most
+    most = 2 * FOLDS if quick else most
     sets = [
         replace(phrases, questions=tuple(q for q in phrases.questions if q.groups)[:most])
         for phrases in phrase_sets("held-out")
@@ -70,6 +70,8 @@ def measure(
     if distractors:
         sets.append(requests_with_own_names(read_labelled(Path(distractors)).tools))
     sets += [_read(folder, most) for folder in folders or (DATA / "mcpverse",)]
+    if quick:
+        sets = [replace(labelled, questions=labelled.questions[:most]) for labelled in sets]
     names = [labelled.name for labelled in sets]
     by_step = asyncio.run(_table(sets))
     default = by_step["default"]

@@ -60,7 +60,11 @@ def measure(quick: bool) -> Report:
     """Time each step over all messages."""
     rounds = 1 if quick else 25
     rows = _keyword_rows(rounds)
-    learned, fit_s = asyncio.run(_learned(PROMPTS // 20 if quick else PROMPTS, rounds=200))
+    learned, fit_s = (
+        asyncio.run(_learned(PROMPTS // 50, rounds=10))
+        if quick
+        else asyncio.run(_learned(PROMPTS, rounds=200))
+    )
     prompt = asyncio.run(_process_prompt(10 if quick else 300, SearchSettings(), "bundled"))
     with tempfile.TemporaryDirectory() as folder:
         large = str(bge_small_sized(Path(folder) / "bge-small-sized", 1 if quick else LAYERS))
@@ -108,7 +112,7 @@ def measure(quick: bool) -> Report:
             ),
         ),
         notes=(
-            f"Learning {MANY} intents with {PROMPTS // 20 if quick else PROMPTS} prompts each took"
+            f"Learning {MANY} intents with {PROMPTS // 50 if quick else PROMPTS} prompts each took"
             f" {fit_s:.1f} s of processor time.",
         ),
     )

@@ -193,24 +193,54 @@ async def test_programs_whose_types_cannot_be_known_run(code: str, value: object
         assert await place.value(code) == value
 
 
-@pytest.mark.parametrize(
-    ("code", "hint"),
-    [
-        ("await shp.get_order(number=1)", "Did you mean the server 'shop'?"),
-        ("await github.create_issue(title='x')", "There is no server 'github'"),
-        ("await tool_execute('shop:get-order', {})", "await server.tool(name=value)"),
-        ("x = shop\nawait call_tool('shop:get-order', {})", "await server.tool(name=value)"),
-        ("o = await shop.get_order(number=1)\no.total", "write ['total']"),
-        ("await gather([shop.get_order(number=1)])", "gather(*calls)"),
-        ("await gather(shop.get_order(number=1), return_exceptions=True)", "around each call"),
-        ("try:\n    await shop.buy(number=1)\nexcept ToolError: pass", "raise RuntimeError"),
-        ("next(n for n in [1])", "next(iter(…), None)"),
-        ("o = await shop.get_order(number=2)\no['late']", "Unknown key 'late'"),
-    ],
+MISTAKES = (
+    ("await shp.get_order(number=1)", "Did you mean the server 'shop'?"),
+    ("await github.create_issue(title='x')", "There is no server 'github'"),
+    ("await tool_execute('shop:get-order', {})", "await server.tool(name=value)"),
+    ("x = shop\nawait call_tool('shop:get-order', {})", "await server.tool(name=value)"),
+    ("o = await shop.get_order(number=1)\no.total", "write ['total']"),
+    ("await gather([shop.get_order(number=1)])", "gather(*calls)"),
+    ("await gather(shop.get_order(number=1), return_exceptions=True)", "around each call"),
+    ("try:\n    await shop.buy(number=1)\nexcept ToolError: pass", "raise RuntimeError"),
+    ("next(n for n in [1])", "next(iter(…), None)"),
+    ("o = await shop.get_order(number=2)\no['late']", "Unknown key 'late'"),
+    ("o = await shop.get_order(number=2)\no.splitlines()", "its keys: number, total"),
+    ("o = await shop.get_order(number=2)\nre.findall('x', o)", "describe shows"),
+    ("await shop.get_ordre(number=1)", "Did you mean shop.get_order?"),
+    ("asyncio.create_task(shop.get_order(number=1))", "write gather(call, call)"),
+    ("asyncio.create_task(search('x'))", "write gather(call, call)"),
+    ("for tool in search('orders'): print(tool)", "Write 'await' before the call"),
+    ("def f():\n    yield 1\nlist(f())", "Build a list and return it"),
+    ("import requests", "no libraries but asyncio"),
+    ("open('/etc/passwd').read()", "Programs have no files"),
 )
-async def test_typical_mistakes_are_answered_with_what_to_write(code: str, hint: str) -> None:
+"""Programs as models write them, and a part of the answer."""
+
+
+async def test_typical_mistakes_are_answered_with_what_to_write() -> None:
     async with shop() as place:
-        assert hint in await place.error(code)
+        for code, hint in MISTAKES:
+            assert hint in await place.error(code), code
+
+
+async def test_a_server_named_like_a_module_is_named_as_programs_call_it() -> None:
+    upstream = FakeUpstream({"now": order}, definitions={"now": {"inputSchema": NUMBERS}})
+    settings = Settings(programs=ProgramSettings(offer="on"))
+    async with memory_app({"time": upstream}, settings) as app:
+        place = Shop(app, upstream.tools)
+
+        assert await place.value("(await time_.now(number=2))['total']") == 3.0
+        for code in ("await time.now(number=2)", "import time\nawait time_.now(time.now())"):
+            assert "The server 'time' is time_ in a program." in await place.error(code)
+
+
+async def test_a_program_in_a_markdown_fence_keeps_its_line_numbers() -> None:
+    async with shop() as place:
+        assert await place.value("```python\nawait shop.get_order(number=2)\n```") == {
+            "number": 2,
+            "total": 3.0,
+        }
+        assert "Line 2" in await place.error("```\nawait shop.get_order(numbre=2)\n```\n")
 
 
 async def test_a_small_program_cannot_build_a_result_that_fills_the_gateway() -> None:
@@ -258,6 +288,15 @@ async def test_programs_find_tools_themselves() -> None:
         assert first["function"] == "shop.get_order"
         described = await place.send("await describe('shop.get_order')")
         assert "number: int, unit: Literal['eur', 'usd'] = ..." in described["content"][0]["text"]
+
+
+async def test_describe_takes_the_names_that_the_model_knows_of_a_tool() -> None:
+    async with shop() as place:
+        names = ("shop.get_order", "shop:get-order", "shop__get-order")
+        shown = [await place.send(f"await describe({name!r})") for name in names]
+
+        assert len({answer["content"][0]["text"] for answer in shown}) == 1
+        assert "async def shop.get_order(number: int" in shown[0]["content"][0]["text"]
 
 
 async def test_a_dry_run_names_the_tools_and_runs_none() -> None:

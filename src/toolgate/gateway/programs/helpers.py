@@ -141,10 +141,11 @@ class ProgramHelpers:
         return found
 
     def _described(self, caller: Caller, function: str, names: Mapping[str, str]) -> str:
-        key = names.get(function, function)
-        entry = self._visible.tool_or_none(caller, key)
+        entry = self._visible.tool_or_none(caller, names.get(function, function))
+        entry = entry or self._visible.by_exposed_name(caller, function)
         if entry is None:
             raise ValueError(f"there is no function {function!r}; find them with search")
+        key = entry.shown_key
         name = next((name for name, known in names.items() if known == key), function)
         host = host_function(name, entry.definition, entry.digest)
         text = str(entry.definition.get("description") or "")

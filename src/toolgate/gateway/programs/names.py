@@ -2,11 +2,11 @@
 
 import keyword
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from difflib import get_close_matches
 from hashlib import sha256
 
-__all__ = ["advice_on", "function_names", "module_name", "words_of"]
+__all__ = ["advice_on", "function_names", "module_name", "without_fence", "words_of"]
 
 _HELPERS = ("search", "describe", "select", "store", "load", "main")
 """Functions of programs that are not tools."""
@@ -27,6 +27,8 @@ _UNDEFINED = re.compile(
     r"(?:name|function) '([^\W\d]\w{0,60})'(?: is not defined| used when not defined|$)",
     re.IGNORECASE | re.MULTILINE,
 )
+_NO_TOOL = re.compile(r"Module '(\w+)' has no tool '(\w+)'")
+_NO_MEMBER = re.compile(r"module '(\w+)' has no (?:attribute|member) '\w+'", re.IGNORECASE)
 _MISTAKEN = ("call_tool", "execute_tool", "run_tool", "tools", "mcp")
 """Further names that models take for a function that calls a tool."""
 
@@ -62,7 +64,11 @@ def module_name(server: str) -> str:
 
 
 def advice_on(
-    problem: str, code: str, modules: Collection[str], meta_tools: Collection[str]
+    problem: str,
+    code: str,
+    modules: Collection[str],
+    meta_tools: Collection[str],
+    tools: Callable[[], Iterable[str]],
 ) -> str:
     """What to do about a name that a program does not have; empty: nothing is known.
 
@@ -71,7 +77,15 @@ def advice_on(
         code: The program.
         modules: Modules of the servers that the caller may use.
         meta_tools: Names of meta-tools, which models take for functions.
+        tools: Gives the `module.function` names of the tools that the caller may use.
     """
+    if match := _NO_TOOL.search(problem):
+        module = f"{match[1]}."
+        own = [name.removeprefix(module) for name in tools() if name.startswith(module)]
+        near = get_close_matches(match[2], own, 1)
+        return f"Did you mean {module}{near[0]}?" if near else ""
+    if (match := _NO_MEMBER.search(problem)) and f"{match[1]}_" in modules:
+        return f"The server {match[1]!r} is {match[1]}_ in a program."
     match = _UNDEFINED.search(problem)
     if match is None:
         return ""
@@ -84,6 +98,14 @@ def advice_on(
     if near:
         return f"Did you mean the server {near[0]!r}?"
     return f"There is no server {name!r}: find tools with search."
+
+
+def without_fence(code: str) -> str:
+    """Return a program without the Markdown fence that models put around it; lines keep numbers."""
+    lines = code.strip().splitlines()
+    if len(lines) < 2 or not lines[0].startswith("```") or lines[-1].strip() != "```":
+        return code
+    return "\n".join(["", *lines[1:-1]])
 
 
 def _identifier(name: str) -> str:

@@ -28,7 +28,13 @@ from toolgate.gateway.meta_tools import DEFINITIONS, ProgramArguments, read_prog
 from toolgate.gateway.parts import ResultParts
 from toolgate.gateway.programs.approval_list import continuation_of, counted, questions_of
 from toolgate.gateway.programs.helpers import HELPER_FUNCTIONS, ProgramHelpers, is_helper
-from toolgate.gateway.programs.names import advice_on, function_names, module_name, words_of
+from toolgate.gateway.programs.names import (
+    advice_on,
+    function_names,
+    module_name,
+    without_fence,
+    words_of,
+)
 from toolgate.gateway.programs.run import Finished, Outcome, Parked, ParkedCall, ProgramRun
 from toolgate.gateway.programs.saved import calls_main
 from toolgate.gateway.programs.type_stubs import host_function, named_arguments
@@ -393,7 +399,7 @@ class ProgramService:
             if entry is not None:
                 functions.append(host_function(name, entry.definition, entry.digest))
         rules = self._rules
-        code = request.code
+        code = without_fence(request.code)
         return Program(
             code=f"{code}\nreturn await main(**inputs)" if calls_main(code) else code,
             inputs=request.inputs,
@@ -411,7 +417,14 @@ class ProgramService:
         servers = self._visible.servers(caller, self._catalog.snapshot)
         modules = [module_name(server) for server in servers]
         problem = f"{error.failed} {error.allowed}"
-        advice = advice_on(problem, code, modules, DEFINITIONS)
+        names = self._all_names().items()
+        advice = advice_on(
+            problem,
+            code,
+            modules,
+            DEFINITIONS,
+            lambda: (name for name, key in names if self._visible.tool_or_none(caller, key)),
+        )
         if not advice or error.is_waiting:
             return error
         failed = error.failed if error.failed.endswith(".") else f"{error.failed}."

@@ -7,7 +7,7 @@ are left out, since the arguments of every call are checked again when it is mad
 
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -18,10 +18,13 @@ __all__ = ["type_problems"]
 
 _MAX_PROBLEMS = 8
 """Most type errors in one message (chosen)."""
+_MAX_KEYS = 20
+"""Most keys of a dict in a message (chosen)."""
 _MAX_CHARS = 1_000
 """Characters of a message that are read: it may quote a text of the program (chosen)."""
 _RETURN_OUTSIDE = "`return` statement outside of a function"
-_TYPED_DICT = re.compile(r"^(\w+) = TypedDict\(", re.MULTILINE)
+_TYPED_DICT = re.compile(r"^(\w+) = TypedDict\((.*)\)$", re.MULTILINE)
+_KEY = re.compile(r'"([^"\\]+)": ')
 _UNKNOWN_PARAMETER = re.compile(
     r"'(\w+)' does not match any known parameter of function '([\w.]+)'"
 )
@@ -43,11 +46,11 @@ def type_problems(rendered: str, program: Program) -> list[str]:
         program: The program.
     """
     known = _RuntimeFacts(
-        dicts=frozenset(
-            name
+        dicts={
+            name: _KEY.findall(members)
             for function in _functions(program).values()
-            for name in _TYPED_DICT.findall(function.types)
-        ),
+            for name, members in _TYPED_DICT.findall(function.types)
+        },
         modules=frozenset(module.name for module in program.modules),
         assigned=frozenset(_ASSIGNED_KEY.findall(program.code)),
     )
@@ -70,8 +73,8 @@ def type_problems(rendered: str, program: Program) -> list[str]:
 class _RuntimeFacts:
     """Facts about a program that the type checker does not see."""
 
-    dicts: frozenset[str]
-    """Types of arguments and results that are dicts."""
+    dicts: Mapping[str, Sequence[str]]
+    """Types of arguments and results that are dicts, with their keys."""
 
     modules: frozenset[str]
     """Modules of servers, which programs need not import but may."""
@@ -102,7 +105,7 @@ def _names_any(text: str, names: Collection[str]) -> bool:
     return any(word in names for word in re.findall(r"\w+", text))
 
 
-def _advised(message: str, program: Program, dicts: Collection[str]) -> str:
+def _advised(message: str, program: Program, dicts: Mapping[str, Sequence[str]]) -> str:
     """Return the checker's message, with a suggestion of what was probably meant."""
     text = message.replace("`", "'").replace('"', "'").removesuffix("?")
     text = re.sub(r"bound method '_(\w+)_\.", r"function '\1.", text)
@@ -116,11 +119,18 @@ def _advised(message: str, program: Program, dicts: Collection[str]) -> str:
     if match := re.search(r"type '_(\w+)_' has no attribute '(\w+)'", text):
         return f"Module '{match[1]}' has no tool '{match[2]}'; find tools with search"
     if (match := _ATTRIBUTE.match(text)) and match[1] in dicts:
-        return f"{text}: it is a dict, write ['{match[2]}']"
+        keys = dicts[match[1]]
+        if match[2] in keys:
+            return f"{text}: it is a dict, write ['{match[2]}']"
+        return f"{text}: it is a dict; its keys: {', '.join(keys[:_MAX_KEYS])}"
+    if text.startswith("Module 'asyncio' has no member"):
+        return f"{text}. To run calls at the same time, write gather(call, call)"
     if "CoroutineType" in text:
         return f"{text}. Tools are async: write 'await' before the call"
     if "function 'gather'" in text:
         return f"{text}. It takes calls, not a list: write gather(*calls)"
+    if text.startswith("No overload of"):
+        return f"{text}: one has another type. describe shows what a tool returns"
     if match := re.match(r"Name '(\w*(?:Error|Exception))' used when not defined", text):
         return f"{text}. Calls that fail raise RuntimeError or ValueError"
     return text

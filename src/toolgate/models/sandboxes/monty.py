@@ -101,6 +101,12 @@ _LIBRARY = (
 _HINTS = {
     "object is not an iterator": "Generator expressions are lists here: write next(iter(…), None).",
     "gather() does not yet support keyword": "Catch errors in an async function around each call.",
+    "'coroutine' object": "Write 'await' before the call.",
+    "not yet support yield": "Build a list and return it.",
+    "has no attribute 'create_task'": "To run calls at the same time, write gather(call, call).",
+    "No module named": f"Programs have no libraries but {', '.join(_LIBRARY)}.",
+    "PermissionError: Permission denied": "Programs have no files: call tools for that.",
+    "feed time limit exceeded": "It computes for too long: make it do less.",
 }
 """What to do about errors of a program that CPython would not raise, by a part of their text."""
 

@@ -16,13 +16,14 @@ from toolgate.base.token_estimate import estimate_tokens
 
 __all__ = ["DocumentChunk", "split_document"]
 
-_HEADING = re.compile(r"^(#{1,6})[ \t]+(.+?)[ \t]*#*[ \t]*$")
 _UNDERLINE = re.compile(r"^(=+|-+)[ \t]*$")
 _FENCE = re.compile(r"^[ \t]{0,3}(`{3,}|~{3,})")
-_RULE = re.compile(r"^\|?[ \t:|-]+\|[ \t:|-]*$")
 _SENTENCE = re.compile(r"(?<=[.!?。！？])[\s]+|(?<=[。！？])")
+_LINK = re.compile(r"\[([^\[\]]*)\]\([^)]*\)|[*_`]+")
 _LONGEST_HEADING = 200
 """Characters: headings are repeated with every passage and must be short (chosen)."""
+_LONGEST_MARKED_HEADING = 1_000
+"""Characters with links and marks; more are not read, because links take quadratic time."""
 _BETWEEN_HEADINGS: Final = " > "
 _SHORT_SHARE: Final = 0.35
 """Share of the largest passage up to which sections are joined with their neighbours."""
@@ -105,10 +106,10 @@ def _sections(text: str) -> Iterator[tuple[int, str, list[str]]]:
     fence = ""
     for line in text.splitlines():
         fence = _fence_after(line, fence)
-        heading = None if fence else _HEADING.match(line)
+        heading = None if fence else _heading(line)
         if heading:
             yield level, title, lines
-            level, title, lines = len(heading[1]), _plain(heading[2]), []
+            (level, title), lines = heading, []
             continue
         below = None if fence else _UNDERLINE.match(line)
         if below and lines and lines[-1].strip() and _stands_alone(lines):
@@ -120,6 +121,21 @@ def _sections(text: str) -> Iterator[tuple[int, str, list[str]]]:
     yield level, title, lines
 
 
+def _heading(line: str) -> tuple[int, str] | None:
+    """Return level and title of a heading that starts with `#`; takes linear time."""
+    rest = line.lstrip("#")
+    level = len(line) - len(rest)
+    title = rest.strip(" \t").rstrip("#").rstrip(" \t")
+    if not 1 <= level <= 6 or not rest.startswith((" ", "\t")) or not title:
+        return None
+    return level, _plain(title)
+
+
+def _is_table_rule(line: str) -> bool:
+    """Whether a line separates the header of a table from its rows: `| --- | :-: |`."""
+    return "|" in line[1:] and not line.strip(" \t:|-")
+
+
 def _stands_alone(lines: Sequence[str]) -> bool:
     """Whether the last line can be a heading that the next line underlines."""
     last = lines[-1].strip()
@@ -128,7 +144,7 @@ def _stands_alone(lines: Sequence[str]) -> bool:
 
 
 def _plain(title: str) -> str:
-    title = re.sub(r"\[([^\]]*)\]\([^)]*\)|[*_`]+", lambda match: match[1] or "", title)
+    title = _LINK.sub(lambda match: match[1] or "", title[:_LONGEST_MARKED_HEADING])
     return " ".join(title.split())[:_LONGEST_HEADING]
 
 
@@ -181,7 +197,7 @@ def _fitting(block: str, max_tokens: int) -> Iterator[str]:
         yield block
         return
     lines = block.split("\n")
-    head = lines[:2] if len(lines) > 2 and "|" in lines[0] and _RULE.match(lines[1]) else []
+    head = lines[:2] if len(lines) > 2 and "|" in lines[0] and _is_table_rule(lines[1]) else []
     if head and estimate_tokens("\n".join(head)) < max_tokens // 2:
         room = max_tokens - estimate_tokens("\n".join(head)) - 1
         for part in _joined(lines[2:], "\n", room):

@@ -72,6 +72,17 @@ def document(content: str, head: str = "") -> bytes:
     return with_body(f"{head}<w:document {W}><w:body>{content}</w:body></w:document>")
 
 
+def with_main_part(name: str, data: bytes) -> bytes:
+    """The same Word document, whose main part has another name."""
+    target = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as before, zipfile.ZipFile(target, "w") as after:
+        for part in before.infolist():
+            content = before.read(part).replace(b"word/document.xml", name.encode())
+            renamed = part.filename.replace("word/document.xml", name)
+            after.writestr(renamed, content, zipfile.ZIP_DEFLATED)
+    return target.getvalue()
+
+
 def entities() -> bytes:
     """Ten to the ninth texts, from ten entities."""
     levels = "".join(f'<!ENTITY e{level} "{f"&e{level - 1};" * 10}">' for level in range(1, 10))
@@ -97,6 +108,16 @@ def packed_page(content: bytes, count: int) -> bytes:
     [
         ("flat.docx", document("<w:p/>" * 280_000), "too many XML elements for its size"),
         ("rows.docx", document("<w:tr><w:tc/></w:tr>" * 100_000), "too many XML elements"),
+        (
+            "renamed.docx",
+            with_main_part("word/picture.png", document("<w:p/>" * 280_000)),
+            "too many XML elements for its size",
+        ),
+        (
+            "fields.docx",
+            document('<w:p><w:r><w:fldChar w:fldCharType="begin"/></w:r></w:p>' * 3_000),
+            "too many fields for its size",
+        ),
         ("deep.docx", document("<w:p>" * 5_000 + "</w:p>" * 5_000), "is nested too deeply"),
         ("entities.docx", entities(), "has a document type definition"),
         ("zip.docx", document(" " * 340_000_000), "unpacks to 324 MB"),
@@ -116,6 +137,20 @@ async def test_a_small_file_that_would_cost_much_is_refused(
     assert (status, after) == (422, 201)
     assert message.startswith(name)
     assert words in message
+
+
+async def test_lines_that_almost_match_a_pattern_do_not_stop_the_gateway() -> None:
+    """Documents are split in the gateway's own process: 5,000 spaces held it for minutes."""
+    lines = (
+        f"# heading{' ' * 5_000}end",
+        f"# {'[' * 100_000}",
+        f"# {'[](' * 30_000}",
+        f"| table |\n{'|' * 50_000}end\n| row |",
+    )
+    async with collection() as add:
+        status, answer = await add("lines.md", "\n\n".join(lines).encode())
+
+    assert status == 201, answer
 
 
 @pytest.mark.parametrize(

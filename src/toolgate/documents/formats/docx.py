@@ -2,6 +2,8 @@
 
 import io
 import zipfile
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 from xml.parsers import expat
 
@@ -29,6 +31,13 @@ _FEW_ELEMENTS = 50_000
 Compressed repetition reaches 170 per byte, so that a file of 2 KB would take 14 s.
 """
 
+_FEW_FIELDS = 2_000
+"""Complex fields that any file may have, besides one per 50 bytes of the file.
+
+Fields inside each other take quadratic time: 16,000 in a file of 3 KB took 10 s (mammoth 1.13.0,
+2026-11-27). Their ends do not count, because the library ignores some of them.
+"""
+
 
 def read(data: bytes, *, name: str, max_bytes: int) -> ConvertedDocument:
     """Return the text of a document."""
@@ -46,7 +55,8 @@ def read(data: bytes, *, name: str, max_bytes: int) -> ConvertedDocument:
                 hint="Remove pictures, or split it.",
             )
         elements = min(_MOST_ELEMENTS, _FEW_ELEMENTS + 10 * len(data))
-        _check_parts(parts, name, elements=elements, max_bytes=max_bytes)
+        fields = _FEW_FIELDS + len(data) // 50
+        _check_parts(parts, name, elements=elements, most_fields=fields, max_bytes=max_bytes)
     library: Any = mammoth
     converted = library.convert_to_html(io.BytesIO(data), convert_image=_no_image)
     page = bs4.BeautifulSoup(converted.value, "html.parser")
@@ -54,18 +64,28 @@ def read(data: bytes, *, name: str, max_bytes: int) -> ConvertedDocument:
     return ConvertedDocument(text=markdown_of(page), title=heading.get_text() if heading else "")
 
 
-def _check_parts(parts: zipfile.ZipFile, name: str, *, elements: int, max_bytes: int) -> None:
+def _check_parts(
+    parts: zipfile.ZipFile, name: str, *, elements: int, most_fields: int, max_bytes: int
+) -> None:
     """Reject entity definitions, and what would take the library too long."""
-    count = size = 0
+    count = size = fields = 0
 
-    def start(_name: str, _attributes: object) -> None:
-        nonlocal count
+    def start(element: str, attributes: Mapping[str, str]) -> None:
+        nonlocal count, fields
         count += 1
+        if element.endswith("fldChar"):
+            fields += "begin" in attributes.values()
         if count > elements:
             raise DocumentError(
                 f"{name} has too many XML elements for its size.",
                 allowed=f"Allowed for this file: {elements:,}.",
                 hint="Split it, or save it again.",
+            )
+        if fields > most_fields:
+            raise DocumentError(
+                f"{name} has too many fields for its size.",
+                allowed=f"Allowed for this file: {most_fields:,}.",
+                hint="Split it, or replace fields by their text (Ctrl+Shift+F9 in Word).",
             )
 
     def characters(text: str) -> None:
@@ -80,14 +100,14 @@ def _check_parts(parts: zipfile.ZipFile, name: str, *, elements: int, max_bytes:
             hint="Open it in Word and save it again.",
         )
 
+    # The library reads any part as XML, whatever its name, if another part refers to it.
     for part in parts.infolist():
-        if part.filename.lower().endswith((".xml", ".rels")):
-            parser = expat.ParserCreate()
-            parser.StartElementHandler = start
-            parser.CharacterDataHandler = characters
-            parser.StartDoctypeDeclHandler = definition
-            with parts.open(part) as content:
-                parser.ParseFile(content)
+        parser = expat.ParserCreate()
+        parser.StartElementHandler = start
+        parser.CharacterDataHandler = characters
+        parser.StartDoctypeDeclHandler = definition
+        with parts.open(part) as content, suppress(expat.ExpatError):  # pictures
+            parser.ParseFile(content)
 
 
 def _no_image(image: object) -> list[object]:

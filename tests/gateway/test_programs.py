@@ -396,6 +396,25 @@ async def test_writes_that_run_together_wait_as_one_list_and_go_on_once() -> Non
         assert "There is no program" in await place.error(resume=program_id(text))
 
 
+async def test_waiting_calls_are_listed_in_the_order_of_the_program() -> None:
+    """People decide them as one list, whichever of them was refused first."""
+    peer, second = FakePeer(capabilities={"elicitation": {}}), anyio.Event()
+
+    async def asks_last(params: Json) -> Json:
+        await second.wait()
+        return asks(params)
+
+    def asks_first(params: Json) -> Json:
+        second.set()
+        return asks(params)
+
+    async with shop() as place:
+        place.tools |= {"paint": asks_last, "buy": asks_first}
+        asked = await place.send("await gather(shop.paint(1), shop.buy(2))", peer=peer)
+
+        assert list(asked["inputRequests"]) == ["0.colour", "1.colour"]
+
+
 async def test_a_rejected_call_is_an_exception() -> None:
     async with shop() as place:
         code = "try:\n    await shop.refund(1)\nexcept RuntimeError:\n    r = 'no'\nr"

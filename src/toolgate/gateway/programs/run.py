@@ -150,7 +150,8 @@ class ProgramRun:
                 await self._news.wait()
                 self._news = anyio.Event()
             else:
-                calls = tuple(self._parked.values())
+                # In the program's order, whichever was refused first: people read them as a list.
+                calls = tuple(self._parked[call_id] for call_id in sorted(self._parked))
                 snapshot = await self._execution.snapshot()
                 return Parked(calls=calls, snapshot=snapshot, n_calls=self.n_calls)
         self._start(start_soon)

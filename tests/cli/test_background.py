@@ -1,6 +1,7 @@
 """`toolgate start`, `stop`, `status`, `logs` and `open`, with real processes."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -31,6 +32,8 @@ def background(folder: Path) -> Iterator[Path]:
 
 def test_a_gateway_starts_reports_its_servers_and_stops(background: Path, command: Command) -> None:
     assert command("status").status == NO_RESULT
+    with (background / "toolgate.toml").open("a", encoding="utf-8") as file:
+        file.write('\n[server.tickets]\ncommand = "x"\nenv = { T = "${env:TICKET_TOKEN}" }\n')
     started = command("start", "--json")
     assert started.status == SUCCESS, started.err
     pid = started.json["pid"]
@@ -44,9 +47,12 @@ def test_a_gateway_starts_reports_its_servers_and_stops(background: Path, comman
         assert monotonic() < deadline
     assert (status["running"], status["pid"]) == (True, pid)
     assert [(server["name"], server["state"]) for server in status["servers"]] == [
-        ("small", "ready")
+        ("small", "ready"),
+        ("tickets", "disabled"),
     ]
-    assert "1 server: 1 ready; 3 tools" in command("status").out
+    shown = command("status").out
+    assert "2 servers: 1 ready, 1 disabled; 3 tools" in shown
+    assert re.search(r"tickets: disabled\. .*needs the variable TICKET_TOKEN", shown)
     assert command("open", "--no-browser").out == f"{started.json['address']}/console\n"
     assert "serving" in command("logs").out
 

@@ -1,6 +1,7 @@
 """The command `toolgate` itself: what it loads, how it answers wrong use, how it ends."""
 
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -148,6 +149,7 @@ def test_the_help_of_the_program_is_the_one_in_the_repository(program: Run) -> N
     shown = program("--help").stdout
     kept = Path(__file__).with_name("help.txt")
     assert [line.rstrip() for line in shown.splitlines()] == kept.read_text("utf-8").splitlines()
+    assert len(re.findall(r"^│ [a-z]+ +[A-Z]", shown, re.MULTILINE)) <= 20, "too many to take in"
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp437", "utf-8"])

@@ -88,9 +88,6 @@ COMMANDS: dict[str, CommandEntry] = {
     "chat": CommandEntry(USE, "chat", "Chat with a model that can use your tools."),
     "servers": CommandEntry(SETUP, "tools", "List, add, change, test and remove servers."),
     "config": CommandEntry(SETUP, "setup", "Check and migrate the configuration."),
-    "pack": CommandEntry(
-        SETUP, "intents", "Create, check, list and enable packs of intents, rules and tools."
-    ),
     "tokens": CommandEntry(
         ACCESS, "access", "Create, list, rotate and revoke tokens for a shared gateway."
     ),
@@ -112,6 +109,9 @@ COMMANDS: dict[str, CommandEntry] = {
     ),
     "keys": CommandEntry(
         ACCESS, "access", "Show and rotate the key that encrypts stored credentials."
+    ),
+    "pack": CommandEntry(
+        UNDERSTAND, "intents", "Create, check, list and enable packs of intents, rules and tools."
     ),
     "detect": CommandEntry(
         UNDERSTAND, "intents", "Detect the intent of a message and read its arguments."

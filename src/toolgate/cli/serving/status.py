@@ -80,8 +80,12 @@ async def _status(as_json: bool) -> int:
         print_text(f"  {_worker_line(worker)}")
     print_text(f"  {_summary(servers)}")
     for server in servers:
-        if server["state"] not in {"ready", "disabled", "asleep"}:
-            problem = one_line(str(server.get("last_error") or "starting"))
+        error = server.get("last_error")
+        # A server whose configuration cannot be used is disabled too, but nobody chose that.
+        if server["state"] not in {"ready", "disabled", "asleep"} or (
+            server["state"] == "disabled" and error
+        ):
+            problem = one_line(str(error or "starting"))
             print_text(f"  {server['name']}: {server['state']}. {problem}")
     if len(responding) > 1 or others:
         note(other_gateways_note([*responding[1:], *others]))

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.console.console_client import notes, open_console, visible_text
+from toolgate.base.ids import new_id, utc_now
 from toolgate.settings import AuditSettings, Settings, load
-from toolgate.types import Caller
+from toolgate.types import AuditRecord, Caller
 
 pytestmark = pytest.mark.anyio
 
@@ -194,6 +195,50 @@ async def test_settings_are_shown_with_their_source_and_changed_with_the_differe
             "toolgate.toml",
             "toolgate.toml.toolgate-previous",
         ]
+
+
+async def test_settings_of_a_gateway_built_in_python_are_not_called_defaults() -> None:
+    async with open_console({}, settings=Settings(optimization="bm25")) as place:
+        shown = visible_text(await place.page("settings", source="code"))
+        assert 'optimization "bm25" code' in shown
+        assert "quarantine" not in shown, "it has its default"
+        page = visible_text(await place.page("setting", name="optimization"))
+        assert "Source code Default" in page
+
+
+async def test_cost_does_not_wait_for_the_fortnight_that_finds_unused_servers() -> None:
+    """Regression: a quiet day was counted while the page waited, but 14 days were read for it."""
+    async with open_console({}) as place:
+        long_ago = AuditRecord(
+            record_id="",
+            at=utc_now(plus_s=-10 * 86_400),
+            action="call",
+            server="notes",
+            target="notes:find",
+        )
+        many = [replace(long_ago, record_id=new_id()) for _ in range(2_001)]
+        await place.app.store.audit.append(many)
+        assert "Counting the many records" in await place.page("cost", days="1")
+
+
+async def test_a_few_of_many_tokens_are_found() -> None:
+    async with open_console({}) as place:
+        admin = place.app.gateway.admin
+        await admin.create_token(ADMIN, "anna", roles=["member"], groups=["Web"])
+        await admin.create_token(ADMIN, "build-server", roles=["reader"])
+        by_group = visible_text(await place.page("tokens", q="web"))
+        assert "anna valid" in by_group
+        assert "build-server valid" not in by_group
+        assert "No matching tokens. Show all 2" in visible_text(await place.page("tokens", q="x9"))
+
+
+async def test_a_message_without_a_clear_intent_is_listed_once() -> None:
+    settings = Settings(audit=AuditSettings(keep_queries=True))
+    async with open_console({}, settings=settings) as place:
+        for _ in range(3):
+            await place.page("intents", message="Please water the plants")
+        page = visible_text(await place.page("intents"))
+        assert page.count("Please water the plants") == 2, "in the list and among the examples"
 
 
 async def test_secrets_are_not_on_the_page_of_settings(tmp_path: Path) -> None:

@@ -111,6 +111,15 @@ def compact(number: float | None) -> str:
     return f"{number:.0f}"
 
 
+def share(part: float) -> str:
+    """Format a share in [0, 1] as a percentage; only all of it is 100 %, and only nothing 0 %."""
+    for digits in range(3):
+        text = f"{100 * part:.{digits}f}"
+        if part in {0, 1} or float(text) not in {0, 100}:
+            return f"{text} %"
+    return "over 99.99 %" if part > 0.5 else "under 0.01 %"
+
+
 def duration(ms: float | None) -> str:
     """Format milliseconds in a suitable unit."""
     if ms is None:

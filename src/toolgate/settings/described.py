@@ -15,10 +15,13 @@ from toolgate.settings.edit import render_value
 from toolgate.settings.tables import Settings
 from toolgate.types import Json, json_object
 
-__all__ = ["DescribedSetting", "SettingKind", "described_settings"]
+__all__ = ["DescribedSetting", "SettingKind", "SettingSource", "described_settings"]
 
 SettingKind = Literal["switch", "choice", "number", "text", "list", "table"]
 """How people enter a value."""
+
+SettingSource = Literal["file", "command line", "code", "default"]
+"""Where a value comes from; `code`: the program that built the gateway in Python."""
 
 
 _LINK = re.compile(r"\[([^\]]+)\]\([^)]*\)")
@@ -38,7 +41,7 @@ class DescribedSetting:
     default: object
     """The default."""
 
-    source: Literal["file", "command line", "default"]
+    source: SettingSource
     """Where it is set."""
 
     description: str
@@ -98,15 +101,18 @@ def _described(
         if not kind:
             continue
         is_secret = not item.repr
-        source: Literal["file", "command line", "default"] = "default"
+        shown, default = _plain(value), _plain(_default(item))
+        source: SettingSource = "default"
         if item.name in overrides:
             source = "command line"
         elif item.name in written:
             source = "file"
+        elif shown != default:
+            source = "code"
         yield DescribedSetting(
             key=(*prefix, item.name),
-            value=_plain(value),
-            default=_plain(_default(item)),
+            value=shown,
+            default=default,
             source=source,
             description=_LINK.sub(r"\1", " ".join(texts.get(item.name, "").split())),
             kind=kind,

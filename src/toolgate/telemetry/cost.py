@@ -28,7 +28,7 @@ _PINS = 5
 """Tools that are suggested for pinning (chosen: readable on one line)."""
 _OFTEN = 20
 """Number of calls from which it is worth always listing a tool."""
-_UNUSED_S = 14 * 86_400.0
+UNUSED_S = 14 * 86_400.0
 """Seconds without a call after which a server counts as never used: two weeks, so that servers
 which are needed once a week do not count (chosen)."""
 
@@ -164,7 +164,7 @@ async def usage_report(app: App, caller: Caller, since: str) -> UsageReport:
 
 async def _never_used(app: App, caller: Caller, since: str) -> list[str]:
     """Return servers that have existed for at least two weeks and were not called in that time."""
-    two_weeks_ago = utc_now(plus_s=-_UNUSED_S)
+    two_weeks_ago = utc_now(plus_s=-UNUSED_S)
     uses = await app.store.audit.tool_usage(min(since, two_weeks_ago))
     used = {use.tool.partition(":")[0] for use in uses}
     known = await app.store.catalog.servers_seen_by(DEFAULT_PROJECT, two_weeks_ago)

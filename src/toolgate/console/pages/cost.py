@@ -5,7 +5,13 @@ from starlette.responses import Response
 from toolgate.base.ids import utc_now
 from toolgate.console.request import PageRequest
 from toolgate.console.route import Route
-from toolgate.telemetry.cost import CostReport, UsageReport, cost_report, usage_report
+from toolgate.telemetry.cost import (
+    UNUSED_S,
+    CostReport,
+    UsageReport,
+    cost_report,
+    usage_report,
+)
 
 __all__ = ["ROUTES"]
 
@@ -24,7 +30,9 @@ async def _show(request: PageRequest) -> Response:
         return report, await usage_report(request.app, request.caller, since)
 
     names = await request.token_names()
-    figures = await request.figures.get(f"cost {days}", since, count)
+    # The usage report reads at least this long a period, to find servers that were never used.
+    read_since = min(since, utc_now(plus_s=-UNUSED_S))
+    figures = await request.figures.get(f"cost {days}", read_since, count)
     response = request.page(
         "costs.html", found=figures, names=names, most=_SHOWN, days=days, periods=_PERIODS
     )

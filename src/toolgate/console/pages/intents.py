@@ -1,5 +1,6 @@
 """The Intents page: detection of a message, packs, unclassified messages."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 
@@ -11,7 +12,7 @@ from toolgate.console.route import Route
 from toolgate.intents import DetectRequest
 from toolgate.intents.rules import STANDARD
 from toolgate.packs.lint import LintReport, lint
-from toolgate.store import DetectionFilter
+from toolgate.store import DetectionFilter, StoredDetection
 from toolgate.types import Json, json_object
 
 __all__ = ["ROUTES", "checked_pack"]
@@ -21,6 +22,8 @@ _UNSURE_BELOW = 0.7
 the same value)."""
 _UNSURE = 20
 """Messages that are listed for review (chosen)."""
+_READ = 10 * _UNSURE
+"""Detections that are read for them, since the same message may have been sent often (chosen)."""
 
 
 async def _show(request: PageRequest) -> Response:
@@ -35,11 +38,12 @@ async def _show(request: PageRequest) -> Response:
     packs = (
         [state.to_json() for state in request.app.packs.current.states] if request.manages else []
     )
-    unsure = []
+    unsure: list[StoredDetection] = []
     if request.manages:
         unsure = await request.app.store.detections.select(
-            DetectionFilter(outcomes=("unsure", "none"), below=_UNSURE_BELOW, limit=_UNSURE)
+            DetectionFilter(outcomes=("unsure", "none"), below=_UNSURE_BELOW, limit=_READ)
         )
+        unsure = _without_repeats(unsure)[:_UNSURE]
     prompts: dict[str, list[str]] = {}
     for note in unsure:
         line = " ".join((note.message or "").split())
@@ -59,6 +63,18 @@ async def _show(request: PageRequest) -> Response:
         unsure=unsure,
         keeps=request.app.settings.audit.keep_queries,
     )
+
+
+def _without_repeats(notes: Iterable[StoredDetection]) -> list[StoredDetection]:
+    """Keep the latest of detections with the same message; those without its text are all kept."""
+    seen: set[str] = set()
+    kept: list[StoredDetection] = []
+    for note in notes:
+        if note.message and note.message in seen:
+            continue
+        seen.add(note.message or "")
+        kept.append(note)
+    return kept
 
 
 async def checked_pack(request: PageRequest, name: str) -> LintReport | None:

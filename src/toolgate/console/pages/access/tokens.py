@@ -23,9 +23,17 @@ _GRACES = (("0", "Immediately"), ("3600", "After an hour"), ("86400", "After a d
 
 async def _list(request: PageRequest) -> Response:
     tokens = await request.gateway.admin.tokens(request.caller)
+    word = request.query_value("q").strip().casefold()
     return request.page(
         "tokens.html",
-        tokens=[(token, _state(request, token)) for token in tokens],
+        tokens=[
+            (token, _state(request, token))
+            for token in tokens
+            if word
+            in " ".join((token.name, *token.roles, *token.projects, *token.groups)).casefold()
+        ],
+        total=len(tokens),
+        word=request.query_value("q"),
         required=request.gateway.admission.required,
         roles=_ROLES,
         lifetimes=_LIFETIMES,

@@ -8,10 +8,10 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
 ROWS = [
-    (cells[0], cells[2])
+    (cells[0], cells[2], cells[3])
     for line in PAGE.partition("## Threats and mitigations")[2].partition("\n## ")[0].splitlines()
     if line.startswith("| ") and (cells := [cell.strip() for cell in line.strip("|").split(" | ")])
-    if cells[0] != "threat"
+    if cells[0] != "attack"
 ]
 
 
@@ -25,10 +25,15 @@ def is_there(name: str) -> bool:
     return name.startswith("tests/") and path.is_file()
 
 
-@pytest.mark.parametrize(("threat", "shown_by"), ROWS, ids=[threat[:40] for threat, _ in ROWS])
-def test_each_threat_that_is_defended_names_tests_that_exist(threat: str, shown_by: str) -> None:
+@pytest.mark.parametrize(
+    ("attack", "by_default", "shown_by"), ROWS, ids=[attack[:40] for attack, *_ in ROWS]
+)
+def test_each_attack_says_whether_its_defense_is_on_and_names_tests_that_exist(
+    attack: str, by_default: str, shown_by: str
+) -> None:
+    assert re.match("yes$|no: `|only for ", by_default), by_default
     names = re.findall(r"`([^`]+)`", shown_by)
-    assert names, f"no test is named for {threat!r}"
+    assert names, f"no test is named for {attack!r}"
     assert [name for name in names if not is_there(name)] == []
 
 
@@ -56,5 +61,5 @@ def test_each_promise_of_the_summary_has_tests() -> None:
     assert [name for names in SUMMARY.values() for name in names if not is_there(name)] == []
 
 
-def test_the_page_has_its_table() -> None:
+def test_the_page_has_its_tables() -> None:
     assert len(ROWS) > 20

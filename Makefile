@@ -105,7 +105,7 @@ model: $(MADE) ## make the embedding model in the package anew; DATA=folder with
 
 calibrate: $(DEV) ## fit relevance and fit of the search to the model in the package; after make model
 	@test -d "$(DATA)/tools" || { echo "Name the folder with the data: make calibrate DATA=/path (docs/model.md says what is in it)" >&2; exit 2; }
-	OMP_NUM_THREADS=1 $(BIN)/python -m training.reranking --data "$(DATA)"
+	OMP_NUM_THREADS=1 $(BIN)/python -m training.reranking --data "$(DATA)" $(ARGS)
 	OMP_NUM_THREADS=1 $(BIN)/python -m training.calibrate --data "$(DATA)" $(ARGS)
 
 lock: $(DEV) ## choose versions for new requirements, with hashes: make lock [ARGS="--upgrade-package NAME"]

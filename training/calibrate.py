@@ -3,7 +3,8 @@
 Two logistic models in `src/toolgate/search/relevance/calibration.json`: how likely a hit helps, and
 whether anything fits a request. They are fitted together on short phrases (`benchmarks/data`, over
 the tools of 37 servers and of some of them) and on long questions (FOLDER/tools), and checked on
-rows that were not used: phrases by other writers, every second question.
+rows that were not used: phrases by other writers, every second question. `--check` writes nothing
+and fails if the file is not what the fit gives.
 """
 
 import argparse
@@ -38,6 +39,7 @@ from toolgate.search.relevance.calibration import (
 )
 from toolgate.search.relevance.typical_requests import KindMatch
 from toolgate.search.strategies.hybrid import HybridSearch, Options
+from training._shipped import ship
 
 OUT: Final = Path(__file__).parents[1] / "src/toolgate/search/relevance/calibration.json"
 LONG: Final = (
@@ -401,21 +403,20 @@ def _errors(seen: Sequence[Seen], fitted: Mapping[str, Any]) -> tuple[float, flo
 async def _main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--data", type=Path, required=True, help="folder of tools/ and intents/")
-    parser.add_argument("--check", action="store_true", help="only report on what was not used")
+    parser.add_argument("--check", action="store_true", help="compare the file with a new fit")
     given = parser.parse_args()
-    if not given.check:
-        (name, phrases), *rest = await phrase_groups("fit")
-        _, others = await other_requests("fit")
-        groups = [
-            (name, [*phrases, *others]),
-            *rest,
-            *await question_groups(given.data, 0),
-            await everyday_group(given.data, "train"),
-        ]
-        source = f"python -m training.calibrate; {BundledEmbedder().identity}"
-        OUT.write_text(json.dumps({"source": source, **fit(groups)}, indent=2) + "\n", "utf-8")
-        print("Used for fitting")
-        report(groups, json.loads(OUT.read_text("utf-8")))
+    (name, phrases), *rest = await phrase_groups("fit")
+    _, others = await other_requests("fit")
+    groups = [
+        (name, [*phrases, *others]),
+        *rest,
+        *await question_groups(given.data, 0),
+        await everyday_group(given.data, "train"),
+    ]
+    source = f"python -m training.calibrate; {BundledEmbedder().identity}"
+    ship(OUT, {"source": source, **fit(groups)}, check=given.check)
+    print("Used for fitting")
+    report(groups, json.loads(OUT.read_text("utf-8")))
     print("Not used")
     held_out = [
         *await phrase_groups("held-out"),

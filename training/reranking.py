@@ -3,12 +3,12 @@
 A linear model in `src/toolgate/search/reranking/weights.json`, fitted by its likelihood of a
 right tool in the first place (softmax over the first hits). It learns from the phrases of the
 fitting half, over two catalogs, and from the short ones among every second question of the sets.
-All sets have the same weight, the phrases twice. `--check` leaves one set out in turn.
+All sets have the same weight, the phrases twice. `--check` writes nothing, leaves one set out in
+turn, and fails if the file is not what the fit gives.
 """
 
 import argparse
 import asyncio
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -24,6 +24,7 @@ from toolgate.search.lexical.query import read_request
 from toolgate.search.lexical.translation import in_english
 from toolgate.search.reranking.first_hits import MOST_WORDS, RERANKED, FirstHits, evidence_of
 from toolgate.search.strategies.hybrid import HybridSearch, Options
+from training._shipped import ship
 
 OUT: Final = Path(__file__).parents[1] / "src/toolgate/search/reranking/weights.json"
 LONG: Final = ("mcpverse", "metatool", "bfcl_live", "bfcl_basic")
@@ -151,7 +152,7 @@ def _print(name: str, requests: Sequence[Request], weights: Mapping[str, float])
 async def _main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--data", type=Path, required=True, help="folder of tools/")
-    parser.add_argument("--check", action="store_true", help="leave one set out in turn")
+    parser.add_argument("--check", action="store_true", help="compare the file with a new fit")
     given = parser.parse_args()
     sets = {labelled.name: await observe(labelled) for labelled in phrase_sets("fit")}
     held_out = {labelled.name: await observe(labelled) for labelled in phrase_sets("held-out")}
@@ -167,10 +168,8 @@ async def _main() -> None:
     weights = fit(sets)
     for name, requests in held_out.items():
         _print(f"not used: {name}", requests, weights)
-    OUT.write_text(
-        json.dumps({"source": "python -m training.reranking", "weights": weights}, indent=2) + "\n",
-        "utf-8",
-    )
+    fitted = {"source": "python -m training.reranking", "weights": weights}
+    ship(OUT, fitted, check=given.check)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """How sure a search is: relevance, and the line below which nothing fits."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.limits import EMBEDDING_S
@@ -10,6 +12,7 @@ from toolgate.search import SearchableTool, SearchAnswer, SearchRequest
 from toolgate.search.relevance.calibration import Evidence, read_calibration, rivals_of
 from toolgate.search.relevance.typical_requests import KindMatch
 from toolgate.search.strategies.hybrid import Options, build
+from training._shipped import ship
 
 pytestmark = pytest.mark.anyio
 
@@ -169,3 +172,18 @@ async def test_another_embedder_is_asked_for_the_tools_alone() -> None:
     assert len(embedder.documents) == 3 * 3
     assert answer.hits[0].fields["background_margin"] is None
     assert not answer.hits[0].fields.get("weak")
+
+
+def test_a_table_that_is_not_what_was_fitted_is_named_and_left_as_it_is(tmp_path: Path) -> None:
+    table = tmp_path / "table.json"
+    ship(table, {"source": "fit", "fit": {"weights": {"cosine": 2.5, "own": -1.0}}}, check=False)
+    written = table.read_text("utf-8")
+
+    ship(table, {"source": "fit", "fit": {"weights": {"cosine": 2.5001, "own": -1.0}}}, check=True)
+    with pytest.raises(SystemExit, match=r"fit\.weights\.cosine: 2\.5, 2\.6") as raised:
+        ship(table, {"source": "fit", "fit": {"weights": {"cosine": 2.6, "own": -1.0}}}, check=True)
+    with pytest.raises(SystemExit, match=r"fit\.weights\.own: -1\.0, None"):
+        ship(table, {"source": "fit", "fit": {"weights": {"cosine": 2.5}}}, check=True)
+
+    assert "make calibrate" in str(raised.value)
+    assert table.read_text("utf-8") == written

@@ -32,6 +32,8 @@ async def recognizer() -> AsyncIterator[Recognizer]:
         ("show the price list of tea and coffee", {"PRICES"}),
         ("show the price list, please", {"PRICES"}),
         ("price list and price list again", {"PRICES"}),
+        ("send me the price list, with the stock report on page two", {"PRICES"}),
+        ("show the price list, sorted like the stock report", {"PRICES"}),
     ],
 )
 async def test_keywords_of_one_part_do_not_hide_another(

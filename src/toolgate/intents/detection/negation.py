@@ -9,6 +9,7 @@ import re
 from typing import Final
 
 from toolgate.intents.detection.mentions import asks_for_something, is_mention
+from toolgate.intents.detection.statements import is_remark
 
 __all__ = ["without_declined"]
 
@@ -54,6 +55,20 @@ _DECLINED: Final = re.compile(
       | (?:there\ is\ )?no\ need\ (?:to|for)\b | not\ (?:a|an|the|any|my|our|this|that)\b
       | (?:stop|forget|skip|ignore|cancel)\ (?:about\ )?(?:it|that|this)\b
       | (?:instead\ of|rather\ than|without)\b
+      | (?:you|we|i)\ can\ skip\b | (?:i['’]?m\ |we['’]?re\ )?not\ interested\b
+      | stop\ \w+ing\b | let['’]?s\ (?:hold\ off|skip|drop|forget|postpone)\b
+      | (?:i|we)\ (?:won['’]?t|will\ not|wouldn['’]?t)\ be\ \w+ing\b
+      | (?:i|we)['’]?d\ rather\ (?:you|we)\ (?:didn['’]?t|did\ not)\b
+      | (?:nobody|no\ one)\ (?:told|asked|wants?|said)\b
+      | (?:i|we)(?:\ have|['’]ve)?\ (?:agreed|decided|promised|chose)\ (?:not\ to|against)\b
+      | .{1,60}\b(?:can|has\ to|will\ have\ to|should)\ wait$
+      | .{1,60}\b(?:is|are)\ (?:just\ )?(?:fine|good|ok|okay|perfect)\ (?:as\ (?:it|they)\ (?:is
+        |are)|like
+        \ (?:that|this)|the\ way\ (?:it|they)\ (?:is|are))$
+      | .{1,60}\b(?:must|should|may|shall)(?:n['’]t|\ not)\ (?:be\ )?(?:changed|touched|deleted
+        |opened
+        |created|renamed|edited|modified|removed)\b
+      | (?:enough|done|finished)\ (?:with|of)\b | (?:spare\ me|i['’]?ll\ pass\ on)\b
       | (?:bitte\s+)?(?:nicht|kein|keine|keinen|keinem|niemals|nie)\b
       | (?:ich|wir)\ (?:will|möchte|brauche|wollen|möchten|brauchen|meine)\b.*\b
         (?:nicht|keine?[nmrs]?)\b
@@ -68,7 +83,12 @@ _DECLINED: Final = re.compile(
       | .{1,60}\b(?:nicht\ (?:mehr\ )?(?:nötig|gebraucht|gewünscht|notwendig|erforderlich)
         |hat\ sich\ erledigt|überflüssig)\b
       | du\ (?:brauchst|musst|sollst)\b.{0,40}\b(?:nicht|keine?[nmrs]?)\b
-      | (?:statt|anstatt|ohne)\b
+      | (?:statt|anstatt|ohne)\b | (?:schluss|genug)\ (?:mit|von)\b | (?:ich\ )?verzichte\ auf\b
+      | (?:niemand|keiner)\ (?:hat|will|braucht|wollte)\b
+      | .{1,60}\b(?:kann|können|muss|müssen)\ (?:noch\ )?warten$ | .{1,60}\b(?:hat
+        |haben)\ (?:noch\ )?zeit$
+      | .{1,60}\b(?:bleibt|bleiben|ist|sind|passt|passen|reicht|reichen)\ (?:gut\ |genau\ |so\ )*so$
+      | (?:du\ kannst|können\ sie|kannst\ du)\b.{1,50}\b(?:sparen|weglassen|überspringen)$
       | (?:s'il\ (?:te|vous)\ pla[iî]t\s+)?ne\ \w+\ (?:pas|plus|jamais|rien)\b
       | (?:surtout\ )?n['’]\w+\ (?:pas|plus|jamais|rien|aucune?)\b
       | (?:surtout\ )?ne\ \w+\ (?:surtout\ |plus\ |pas\ )?(?:aucune?|surtout\ pas|vraiment\ pas)\b
@@ -81,6 +101,9 @@ _DECLINED: Final = re.compile(
       | (?:laisse[zr]?|abandonne[zr]?)\ (?:tomber|la|le|les|tout)\b | surtout\ pas\b
       | (?:ce\ n'est\ )?pas\ la\ peine\b | oublie[zs]?\b | inutile\ de\b
       | je\ n['’]ai\ (?:pas|plus)\ besoin\b
+      | arrête[zr]?\ (?:de|d['’])\ ?\w+ | évite[zr]?\ (?:de|d['’])\ ?\w+ | pas\ intéressée?s?\b
+      | personne\ ne\b
+      | .{1,60}\b(?:peut|peuvent)\ attendre$ | .{1,60}\b(?:bien|parfait\w*|bon)\ comme\ (?:ça|cela)$
       | je\ ne\ (?:veux|souhaite|cherche)\b | (?:pas|plus|jamais)\ (?:de|d'|le|la|les|un|une)\b
       | (?:au\ lieu|sans)\b
       | (?:por\ favor\s+)?(?:no|nunca)\ (?:me\ )?(?:quiero|necesito|crees?|borres?|abras?|hagas?
@@ -91,7 +114,9 @@ _DECLINED: Final = re.compile(
       | ning[uú]na?\b | (?:déjalo|deja|dejad|deje)\ (?:el|la|los|las|eso|como|estar|así)\b
       | (?:por\ favor\s+)?no\ (?:me\ |te\ |lo\ |la\ |los\ |las\ )?\w{2,}(?:es|as|éis|áis)\b
       | .{1,60}\bya\ no\ (?:hace|se|lo|la|es)\b
-      | (?:en\ (?:lugar|vez)\ de|sin)\b
+      | (?:en\ (?:lugar|vez)\ de|sin)\b | (?:deja|dejad|deje)\ de\ \w+r\b | olvídate\b
+      | nadie\ (?:te|ha|quiere|pidió|dijo)\b
+      | .{1,60}\bpueden?\ esperar$ | .{1,60}\bestán?\ bien\ (?:así|como\ están?)$
       | (?:por\ favor\s+)?(?:não|nunca)\ (?:mexe|mexa|toque|quero|preciso|crie|criar|apague|abra
         |faça|mostre|mude
         |remova|adicione|procure|envie|cria|apaga|abre|faz|mostra|precisa|precisamos|queremos
@@ -99,6 +124,9 @@ _DECLINED: Final = re.compile(
       | não\ (?:é|vou|vamos|tem|há|se|me|nos|te|lhe)\ \w+ | deixa\ (?:o|a|os|as|como|assim|pra)\b
       | .{1,60}\bnão\ (?:é|são)\ mais\ necessári[oa]s?\b
       | (?:nada\ de|nenhuma?|esque[çc][ae]|deixa\ pra\ lá)\b | (?:em\ vez\ de|sem)\b
+      | (?:para|pare|parem)\ de\ \w+r\b | chega\ de\b
+      | ninguém\ (?:te|quer|pediu|disse|mandou)\b
+      | .{1,60}\bpodem?\ esperar$ | .{1,60}\bestão?\ (?:bom|bem|ótim[oa]s?)\ assim$
       | non\ (?:voglio|creare|aprire|cancellare|mostrare|cambiare|cercare
         |mi\ serv(?:e|ono)|mi\ interessa(?:no)?|serve|ti\ chiedo|occorre|c'è\ bisogno)\b
       | non\ (?:ho|abbiamo|devi|dovete|vogliamo|c'è|è|me|ti|mi|lo|la|li|le)\b
@@ -106,7 +134,9 @@ _DECLINED: Final = re.compile(
       | lascia\ (?:il|la|i|le|gli|tutto|così|com)\b
       | .{1,60}\bnon\ (?:serv(?:e|ono)|è\ necessari[oa]|occorr(?:e|ono))\b
       | (?:niente|nessun[ao']?|dimentica|lascia\ (?:stare|perdere))\b
-      | invece\ di\b
+      | invece\ di\b | (?:smetti|smettila|evita|basta)\ (?:di|con)\b
+      | nessuno\ (?:ti|ha|vuole)\b
+      | .{1,60}\b(?:può|possono)\ aspettare$ | .{1,60}\b(?:va|vanno)\ bene\ così$
       | (?:ik|we)\ (?:wil|willen|hoef|hoeven|heb|hebben|vraag)\ (?:\w+\ )?(?:g[eé][eé]n|niet)\b
       | .{1,60}\b(?:hoeft|hoeven|is|zijn)\ (?:\w+\ )?niet\ (?:meer\ )?(?:nodig)?\b$
       | je\ (?:hoeft|moet)\b.{0,40}\b(?:niet|geen)\b | (?:nee\ )?niet\ (?:doen|nodig|meer)\b
@@ -114,7 +144,11 @@ _DECLINED: Final = re.compile(
       | (?:g[eé][eé]n|vergeet|laat)\ (?!(?:me|mij|eens|het\ me|zien)\b)\w
         (?=.*\b(?:zitten|maar|meer|nodig|nieuwe?|alsjeblieft)\b)
       | (?:ik\ (?:wil|wens)|\w+)\ (?:(?:nu|vooral|voorlopig|alsjeblieft|maar|toch)\ )?geen\b
-        | in\ plaats\ van\b
+        | in\ plaats\ van\b | (?:stop|hou\ op)\ met\b | (?:ik\ ben\ )?niet\ geïnteresseerd\b
+      | niemand\ (?:heeft|wil|vroeg)\b
+      | .{1,60}\b(?:kan|kunnen|moet|moeten)\ (?:nog\ )?wachten$ | .{1,60}\b(?:is|zijn|blijft
+        |blijven)\ (?:goed\ )?zo$
+      | .{1,16}(?:以后再说|先这样|先放着|下次再说)了?$
       | (?!(?:waarom|ik\ (?:vind|zie|weet|snap|begrijp|ken|kan))\b)
         (?!.*\b(?:werkt|werken|klopt|kloppen|gaat)\b).{3,80}\ niet(?:\ (?:meer|nu))?$
       | (?:请|千万|先|暂时|目前|现在|今天|你)*(?:不用|不要|别|不必|不需要|无需|甭|先别|没必要
@@ -126,7 +160,8 @@ _DECLINED: Final = re.compile(
 """The start of a clause that declines something."""
 
 _WITHDRAWN: Final = re.compile(
-    r"""^(?: never\ ?mind | forget\ (?:it|that|about\ it) | (?:just\ )?(?:leave|drop)\ (?:it|that)
+    r"""^(?: never\ ?mind | (?:so\ )?(?:please\ )?(?:don['’]?t|do\ not)$ | forget\ (?:it|that
+      |about\ it) | (?:just\ )?(?:leave|drop)\ (?:it|that)
       | (?:i|we)\ (?:have\ |['’]ve\ )?changed\ (?:my|our)\ minds?
       | (?:not\ any\ ?more|hoeft\ niet(?:\ meer)?|laat\ maar(?:\ zitten)?|stop\ daarmee)
       | (?:lass|lasst)\ (?:es\ )?(?:gut\ sein|bleiben|lieber) | (?:egal|vergiss\ es|doch\ nicht)
@@ -146,6 +181,11 @@ _WORDING: Final = re.compile(
         (?:spell|pronounce|phrase|word|translate|say)\b
       | how\ (?:is|are)\b.{1,60}\b(?:spelled|spelt|pronounced|written|translated)\b
       | how\ to\ (?:spell|pronounce|phrase|word|translate)\b
+      | (?:title|headline|slogan|caption|heading|joke|pun|riddle)s?\ (?:for|on|about)\b
+      | (?:titel|überschrift|slogan|witz)\ (?:für|zu|über)\b | (?:titre|slogan|blague)\ (?:pour
+        |sur)\b
+      | (?:t[íi]tulo|eslogan|slogan|chiste|piada)\ (?:para|sobre)\b
+      | (?:titolo|slogan|barzelletta)\ (?:per|su)\b | (?:titel|kop|grap)\ (?:voor|over)\b
       | what\ does\b.{1,60}\bmean\b | what['’]?s\ another\ word\ for\b
       | wie\ (?:schreibt|buchstabiert|spricht|übersetzt|sagt|formuliert)\ man\b
       | was\ (?:bedeutet|heißt)\b
@@ -161,7 +201,8 @@ _WORDING: Final = re.compile(
         |en\ (?:anglais|inglés|inglês|allemand)|in\ (?:inglese|het\ engels|goed\ nederlands))\b
       | ^on\ dit\b | ^heißt\ es\b | ^se\ dice\b | ^si\ dice\b | ^is\ het\ een\b.*\bof\b
       | ^(?:\w+\ ){0,3}(?:translate|übersetze?|traduis|traduce|traduz|traduci|vertaal|翻译)\b
-      | ^(?:\w+\ ){0,3}(?:proofread|correct|korrigiere?|corrige|correggi|verbeter)\b
+      | ^(?:\w+\ ){0,3}proofread\b | ^(?:\w+\ ){0,3}(?:correct|korrigiere?|corrige|correggi
+        |verbeter)\b
         .{0,20}\b(?:sentence|text|spelling|satz|phrase|frase|zin)\b
       | ^(?:\w+\ ){0,3}(?:write|draft|compose|schreibe?|verfasse?|rédige|écris|escribe|redacta
         |escreve|escreva|redige|scrivi|schrijf|stuur|写)\b.{0,25}\b(?:e-?mail|mail|message|poem
@@ -175,6 +216,15 @@ _WORDING: Final = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 """Questions about words."""
+
+_WORDS_FOLLOW: Final = re.compile(
+    r"\b(?:spell|pronounce|phrase|word|say|proofread|translate|schreibt|sagt|übersetze?|korrigiere?"
+    r"|écrit|dit|traduis|corrige|escribe|dice|traduce|escreve|diz|traduz|scrive|traduci|correggi"
+    r"|schrijf|zeg|vertaal)\b(?:\ \w+)?\ (?:it|this|that|das|es|dies|ça|cela|eso|esto|isso"
+    r"|isto|questo|het|dit|dat)$",
+    re.IGNORECASE,
+)
+"""A question about words that come after it: "how do you spell it, value list or valuelist?"."""
 
 _RELATIVE: Final = re.compile(
     r"^(?:who|which|that|der|die|das|den|dem|weil|dass|qui|que|quien|porque|che|die|dat|omdat)\b",
@@ -192,7 +242,7 @@ def without_declined(text: str) -> str:
         return text
     tells = not asks_for_something(text)
     pieces: list[str] = []
-    at, is_blanked = 0, False
+    at, is_blanked, asks_about_next = 0, False, False
     for separator in [*_CLAUSE.finditer(text), None]:
         end = separator.start() if separator is not None else len(text)
         clause = text[at:end]
@@ -205,9 +255,11 @@ def without_declined(text: str) -> str:
         is_blanked = (
             (declines and not is_question)
             or _WORDING.search(stripped) is not None
-            or (tells and is_mention(stripped))
+            or (tells and (is_mention(stripped) or is_remark(stripped)))
             or (is_blanked and _RELATIVE.match(stripped) is not None and text[at - 2] == ",")
+            or asks_about_next
         )
+        asks_about_next = is_blanked and _WORDS_FOLLOW.search(stripped) is not None
         if is_blanked:
             clause = " " * len(clause)
         pieces.append(clause)

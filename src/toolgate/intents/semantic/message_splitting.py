@@ -47,6 +47,24 @@ _ARTICLES = frozenset(
 )
 """A piece that starts with one of these has no verb of its own."""
 
+_CONTINUES = re.compile(
+    r"""(?: \d | one\b | (?:data\ ?source|columns?|keys?|called|named|sorted|ordered|grouped
+      |based)\b
+      | (?:with|for|by|on|in|from|to|via|per|using|through|without|of)\b
+      | (?:mit|für|nach|von|aus|über|bei|auf|zu|ohne|namens|sortiert|geordnet|spalten?|schlüssel)\b
+      | (?:con|para|por|desde|en|de|sin|llamad[oa]|ordenad[oa]s?|agrupad[oa]s?|columnas?|claves?)\b
+      | (?:avec|pour|par|depuis|dans|sans|nommée?|appelée?|triée?s?|colonnes?|clés?)\b
+      | (?:com|pela?|desde|sem|chamad[oa]|colunas?|chaves?)\b
+      | (?:per|da|su|senza|tramite|chiamat[oa]|ordinat[oaie]|colonn[ae]|chiav[ei])\b
+      | (?:met|voor|op|naar|zonder|genaamd|gesorteerd|kolom(?:men)?|sleutels?)\b
+    )""",
+    re.VERBOSE | re.IGNORECASE,
+)
+"""The start of a piece that adds to the one before it: "one for invoices", "sorted by name"."""
+
+_WITHIN = (",", " and", " und", " y", " et", " e", " ed", " en")
+"""Ends of what comes before a piece of the same sentence."""
+
 _SIGNS = " ,.!?，。！？"
 """Characters stripped from the start and end of a part."""
 
@@ -81,7 +99,7 @@ def split_requests(message: str) -> tuple[str, ...]:
 
 
 def _pieces(message: str) -> list[str]:
-    """Split at punctuation and words for "and"; a single word stays with the previous piece."""
+    """Split at punctuation and words for "and"; what only adds to a piece stays with it."""
     separators = [*_BETWEEN.finditer(message)]
     if _DUTCH.search(message):
         separators += _DUTCH_AND.finditer(message)
@@ -96,8 +114,10 @@ def _pieces(message: str) -> list[str]:
         piece = message[start:end].strip(_SIGNS)
         if not piece:
             continue
-        # "Orders and customers": a single word is one more thing, not a request of its own.
-        if joined and piece.isascii() and len(piece.split()) < 2:
+        # "Orders and customers": a single word is one more thing, not a request of its own. A new
+        # sentence may be one whatever it starts with.
+        adds = _CONTINUES.match(piece) and message[:start].rstrip().endswith(_WITHIN)
+        if joined and (adds or (piece.isascii() and len(piece.split()) < 2)):
             joined[-1] = joined[-1][0], end
         else:
             joined.append((start, end))

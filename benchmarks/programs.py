@@ -121,7 +121,10 @@ async def _measure(folder: Path, servers: dict[str, Json], quick: bool) -> Repor
                 what="CPU of a call in a program to a direct one", measured=inside[1], limit=1.2
             ),
         ),
-        notes=("The search for the tools counts as a round trip of the program.",),
+        notes=(
+            "The search for the tools counts as a round trip of the program.",
+            f"CPU of a call in a program to a direct one, with gather: {inside[2]}.",
+        ),
     )
 
 
@@ -227,8 +230,12 @@ async def _as_program(app: App, task: Json, inputs: Json, files: Path) -> Way:
     return Way(tokens=tokens, trips=1, seconds=seconds, value=value)
 
 
-async def _inside(app: App) -> tuple[float, float]:
-    """CPU milliseconds of an empty program, and CPU of a call inside relative to a direct one."""
+async def _inside(app: App) -> tuple[float, float, float]:
+    """CPU milliseconds of an empty program, and CPU of a call inside relative to a direct one.
+
+    The last number is the same for calls at the same time. A direct call is one in this process,
+    without the request of a client.
+    """
     gateway = app.gateway
 
     async def program(code: str) -> None:
@@ -237,9 +244,10 @@ async def _inside(app: App) -> tuple[float, float]:
 
     many, few, rounds = 100, 10, 10
     call = "await everything.echo(message='x')\n"
-    for warm in ("1", call * 3):
-        await program(warm)
     loop = f"for n in range({many}): {call}"
+    together = f"await gather(*[everything.echo(message='x') for n in range({many})])"
+    for warm in ("1", call * 3, together):
+        await program(warm)
 
     async def run_empty() -> None:
         for _ in range(few):
@@ -249,12 +257,16 @@ async def _inside(app: App) -> tuple[float, float]:
         for _ in range(many):
             await gateway.calls.execute(ME, "everything:echo", {"message": "x"})
 
-    empty, inside, direct = [], [], []
-    for _ in range(rounds):  # alternating, so that a busy machine slows down all three
+    empty, inside, gathered, direct = [], [], [], []
+    for _ in range(rounds):  # alternating, so that a busy machine slows down all of them
         empty.append(await _cpu(app, run_empty) / few)
         inside.append(await _cpu(app, lambda: program(loop)))
+        gathered.append(await _cpu(app, lambda: program(together)))
         direct.append(await _cpu(app, call_directly))
-    return round(min(empty), 2), round((min(inside) - min(empty)) / min(direct), 2)
+    one_by_one, at_once = (
+        round((min(times) - min(empty)) / min(direct), 2) for times in (inside, gathered)
+    )
+    return round(min(empty), 2), one_by_one, at_once
 
 
 async def _cpu(app: App, work: Callable[[], Awaitable[None]]) -> float:

@@ -49,7 +49,7 @@ _DAMPING: Final = 30
 
 _CLASSES: Final = (
     ("://", re.compile(r"\b(?:https?|wss?|ftp|s3)://\S+"), " anurl "),
-    ("@", re.compile(r"[\w.+-]+@[\w-]+\.[\w.-]+"), " amailaddress "),
+    ("@", re.compile(r"(?<![\w.+-])[\w.+-]++@[\w-]++\.[\w.-]+"), " amailaddress "),
     (".", re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b"), " anurl "),
     ("~/", re.compile(r"~/\.?\w[\w./-]*"), r" ahomefile \g<0> "),
     ("/etc/", re.compile(r"/etc/\w+"), r" ahomefile \g<0> "),

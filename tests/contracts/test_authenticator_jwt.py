@@ -109,6 +109,8 @@ class TestJwt(AuthenticatorContract):
             provider.token(exp="soon"),
             provider.token(sub=None),
             provider.token(sub=""),
+            provider.token(sub="half of a pair: \ud800"),
+            provider.token(sub="anna\0"),
             provider.token(sub=None, client_id="robot"),
             provider.token(aud="https://other.example.org"),
             provider.token(aud=None),

@@ -205,6 +205,12 @@ class JwtAuthenticator:
             # Without it, all such tokens of a provider would be one caller and share their
             # sessions.
             raise _bad("it names no subject (sub)", "Have the identity provider include sub.")
+        if not claims["sub"].isprintable():
+            # Half of a surrogate pair cannot be hashed; control characters garble what people read.
+            raise _bad(
+                "its subject (sub) contains characters that cannot be shown",
+                "Have the identity provider name the user otherwise.",
+            )
         return claims
 
     async def _key(self, kid: str) -> Any:

@@ -11,6 +11,7 @@ much is lost by searching only the nearest groups.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from types import MappingProxyType
@@ -26,6 +27,7 @@ from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import SearchRequest
 from toolgate.search.answer.groups import grouped
 from toolgate.search.cutoff import JudgedSearch, PersonalCutoff
+from toolgate.search.relevance.tool_habits import ToolHabits
 from toolgate.search.relevance.usage_votes import UsageHistory, UsageWeights
 from toolgate.search.semantic.near_duplicates import find_near_duplicates
 from toolgate.search.strategies.hybrid import HybridSearch, Options, build
@@ -36,7 +38,9 @@ FOLDS = 5
 DAY_S = 86_400
 WRONG_SHARE = 0.05
 """Share of the pairs of a log that name another tool of the set instead."""
-PARTS = ("folds", "wrong", "recent", "company", "line", "groups")
+HALVES = 4
+"""Number of random halves of the requests that are the log in turn."""
+PARTS = ("folds", "halves", "wrong", "recent", "company", "line", "groups")
 
 
 async def index(labelled: LabelledSet, usage: UsageWeights) -> HybridSearch:
@@ -62,12 +66,14 @@ def log_of(
 ) -> Learned:
     """A log in which each request at `places` used its tools, or the one that `wrong` names."""
     experience = UsageHistory(len(vectors[0]), half_life_s=60 * DAY_S, max_requests=100_000)
+    habits = ToolHabits()
     for at in places:
-        vector = vectors[at].astype("<f2").tobytes()
+        vector, caller = vectors[at].astype("<f2").tobytes(), labelled.questions[at].id
         for group in labelled.questions[at].groups:
             key = wrong.get(at) or min(group)
-            experience.add(vector, key, 1.0, 0.0, caller=labelled.questions[at].id)
-    return Learned({model: experience}, 0.0)
+            experience.add(vector, key, 1.0, 0.0, caller=caller)
+            habits.add(key, 0.0, caller=caller, conversation="")
+    return Learned({model: experience}, 0.0, habits=habits)
 
 
 async def folds(labelled: LabelledSet, usage: UsageWeights) -> dict[str, Any]:
@@ -96,6 +102,37 @@ async def folds(labelled: LabelledSet, usage: UsageWeights) -> dict[str, Any]:
     return {
         name: {metric: round(fmean(row[metric] for row in rows), 4) for metric in ("R@1", "R@5")}
         for name, rows in scores.items()
+    }
+
+
+async def halves(labelled: LabelledSet) -> dict[str, dict[str, float]]:
+    """R@5 with a log of half of the other requests, by number of steps, without and with habits."""
+    scores: dict[str, dict[str, list[float]]] = {}
+    for name, usage in (
+        ("no log", UsageWeights(weight=0.0, habit_weight=0.0)),
+        ("similar requests", UsageWeights(habit_weight=0.0)),
+        ("similar requests and habits", UsageWeights()),
+    ):
+        search = await index(labelled, usage)
+        plain = [await asked(search, question.text) for question in labelled.questions]
+        vectors = [answer.queries[0].vector for answer in plain]
+        for number in range(HALVES):
+            order = np.random.default_rng(number).permutation(len(plain)).tolist()
+            log, rest = order[: len(order) // 2], order[len(order) // 2 :]
+            learned = log_of(vectors, labelled, log, plain[0].model)
+            for at in rest:
+                question = labelled.questions[at]
+                answer = await asked(search, question.text, learned=learned)
+                found = score_ranking([hit.key for hit in answer.hits], question.groups)["R@5"]
+                steps = "one step" if len(question.groups) == 1 else "several steps"
+                scores.setdefault(name, {}).setdefault(steps, []).append(found)
+        await search.aclose()
+    return {
+        name: {
+            **{steps: round(fmean(found), 4) for steps, found in by_steps.items()},
+            **{f"{steps}, requests": len(found) for steps, found in by_steps.items()},
+        }
+        for name, by_steps in scores.items()
     }
 
 
@@ -265,13 +302,34 @@ def measure(
     most = 4 * FOLDS if quick else 1_000
     rows: list[dict[str, Any]] = []
     for name in sets:
-        labelled = read_labelled(data / name, [data / other for other in others], limit=most)
+        labelled = _with_servers(
+            read_labelled(data / name, [data / other for other in others], limit=most)
+        )
         for part, figures in _parts(labelled, _unrelated(data, name, most), parts):
             rows += [
                 {"set": name, "part": part, "figure": figure, "value": value}
                 for figure, value in figures.items()
             ]
     return Report(name="learning", title="What learning from use is worth", rows=rows)
+
+
+def _with_servers(labelled: LabelledSet) -> LabelledSet:
+    """The same set with keys that name the server, as those of a gateway do."""
+    keys = {
+        tool.key: f"{tool.server}:{tool.key}" if tool.server else tool.key
+        for tool in labelled.tools
+    }
+    return replace(
+        labelled,
+        tools=tuple(replace(tool, key=keys[tool.key]) for tool in labelled.tools),
+        questions=tuple(
+            replace(
+                question,
+                groups=tuple(frozenset(keys[key] for key in group) for group in question.groups),
+            )
+            for question in labelled.questions
+        ),
+    )
 
 
 def _unrelated(data: Path, name: str, most: int) -> LabelledSet:
@@ -287,6 +345,9 @@ def _parts(
     if "folds" in parts:
         for log, figures in anyio.run(folds, labelled, UsageWeights()).items():
             yield f"log: {log}", figures
+    if "halves" in parts:
+        for log, figures in anyio.run(halves, labelled).items():
+            yield f"half in the log: {log}", figures
     if "wrong" in parts:
         yield "log with wrong pairs, nDCG@10", anyio.run(wrong_pairs, labelled)
     if "recent" in parts:

@@ -157,6 +157,27 @@ async def test_tools_used_together_are_offered_with_a_hit() -> None:
         assert "often used with: chat:post" in found.text
 
 
+async def test_a_tool_used_in_the_same_conversations_rises_behind_the_best_hit() -> None:
+    steps = "plan a party and then read the letters of people"
+    async with memory_app(servers(), HYBRID, wait_s=HANG_S) as app:
+        before = await ranked(app, steps)
+        first, last = before[0], before[-1]
+        for number in range(8):
+            caller = Caller.local(caller_id=f"caller {number}", conversation="c")
+            for key in (first, last):
+                await app.gateway.discovery.discover(caller, DiscoverRequest(queries=(key,)))
+                await app.gateway.calls.execute(caller, key, {})
+        request = DiscoverRequest(queries=(steps,), max_results=7)
+        after = (await app.gateway.discovery.discover(ME, request)).results
+
+    keys = [tool.tool_key for tool in after]
+    assert keys[0] == first
+    assert keys.index(last) < before.index(last)
+    assert after[keys.index(last)].reasons["habit"] > 0
+    assert "often used" in after[keys.index(last)].explanation
+    assert set(before) <= set(keys)
+
+
 async def test_a_group_narrows_the_search_and_an_unknown_one_is_told() -> None:
     settings = replace(HYBRID, groups={"letters": ("mail", "post:*")})
     async with memory_app(servers(), settings, wait_s=HANG_S) as app:

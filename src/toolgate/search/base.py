@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from toolgate.search.cutoff import PersonalCutoff
 from toolgate.search.relevance.calibration import Fit
+from toolgate.search.relevance.tool_habits import ToolHabits
 from toolgate.search.relevance.usage_votes import UsageVotes, UsageWeights
 from toolgate.types import DEFAULT_PROJECT, Json
 
@@ -133,6 +134,11 @@ class LearnedUsage(Protocol):
     @property
     def line(self) -> PersonalCutoff:
         """Return the caller's own cutoff for "nothing fits"."""
+        ...
+
+    @property
+    def habits(self) -> ToolHabits:
+        """Return which tools are used often and together."""
         ...
 
 

@@ -6,13 +6,14 @@ repeated requests the ranking stays the same. This module has only values and co
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from toolgate.base.validation import check_ranges, unfit
+from toolgate.search.relevance.tool_habits import HabitLift, ToolHabits
 
 __all__ = [
     "Support",
@@ -20,6 +21,7 @@ __all__ = [
     "UsageHistory",
     "UsageVotes",
     "UsageWeights",
+    "apply_habits",
     "apply_usage",
     "mix_in_unboosted",
 ]
@@ -75,6 +77,9 @@ class UsageWeights:
     recent_weight: float = 0.03
     """Added to tools of the servers that the conversation just used; 0 to 0.5."""
 
+    habit_weight: float = 1.0
+    """Weight of what is used often and together; 0 (off) to 1."""
+
     def __post_init__(self) -> None:
         ranges: dict[str, tuple[float, float]] = {
             "weight": (0, 1),
@@ -85,6 +90,7 @@ class UsageWeights:
             "trust_full": (0, 1),
             "explore": (0, 1),
             "recent_weight": (0, 0.5),
+            "habit_weight": (0, 1),
         }
         check_ranges(self, ranges)
         if self.trust_full <= self.trust_from:
@@ -288,6 +294,9 @@ class UsageBoost:
     support: Mapping[int, Support] = field(default_factory=dict[int, Support])
     """Who voted, by slot of the tool."""
 
+    habits: Mapping[int, HabitLift] = field(default_factory=dict[int, HabitLift])
+    """What habits added, by slot of the tool."""
+
     def without(self, scores: NDArray[np.float32], below: float) -> NDArray[np.float32]:
         """Restore the original scores; scores of 0 and from `below` upwards stay."""
         plain = scores.copy()
@@ -303,7 +312,9 @@ class UsageBoost:
             return "used for similar requests"
         if vote <= -_TOLD:
             return "called wrong for a similar request"
-        return "its server was just used" if slot in self.siblings else ""
+        if slot in self.siblings:
+            return "its server was just used"
+        return "often used" if slot in self.habits and self.habits[slot].added >= _TOLD else ""
 
     def fields(self, slot: int) -> Mapping[str, object]:
         """Return the change of a tool's score for programs; empty if there was none."""
@@ -312,6 +323,8 @@ class UsageBoost:
             fields["usage"] = round(self.votes[slot], 4)
         if slot in self.siblings:
             fields["recent"] = True
+        if slot in self.habits:
+            fields["habit"] = round(self.habits[slot].added, 4)
         return fields
 
     def is_source(self, slot: int) -> bool:
@@ -325,6 +338,16 @@ class UsageBoost:
         raised = 1 - (1 - relevance) * (1 - _SURE * vote)
         is_proven = self.support.get(slot, Support()).is_proven
         return raised if is_proven else max(relevance, min(raised, _UNPROVEN))
+
+    def relevance_before(self, slot: int, relevance: float, later: float) -> float:
+        """Return the relevance of a hit before others, the most relevant of which has `later`.
+
+        A tool that habits raised above them is as relevant as they are, with the usual limit.
+        """
+        if slot not in self.habits:
+            return relevance
+        is_proven = self.habits[slot].callers >= _AGREEING
+        return max(relevance, later if is_proven else min(later, _UNPROVEN))
 
 
 def apply_usage(
@@ -374,6 +397,61 @@ def apply_usage(
     owners = near if slots is None else slots[near].tolist()
     boost = UsageBoost(votes, frozenset(owners), before, support)
     return np.round(changed, _DECIMALS), boost
+
+
+def apply_habits(
+    scores: NDArray[np.float32],
+    boost: UsageBoost,
+    habits: ToolHabits,
+    *,
+    literal: NDArray[np.float32],
+    ranked: Sequence[int],
+    keys: Sequence[str],
+    slots: Sequence[int],
+    weight: float,
+) -> tuple[NDArray[np.float32], UsageBoost]:
+    """Raise tools used often or together with the best ones; return the new scores and changes.
+
+    The best hit stays the best, and habits of one caller lift no tool above another that matches
+    the words of the request better.
+
+    Args:
+        scores: Scores in [0, 1].
+        boost: What earlier usage changed before.
+        habits: The habits of the project.
+        literal: How well the words of the request match, in [0, 1]; in the order of the scores.
+        ranked: Positions of the best scores, best first, all above 0.
+        keys: Keys of these tools.
+        slots: Their slots.
+        weight: Weight of the habits, in [0, 1].
+    """
+    if len(ranked) < 2:
+        return scores, boost
+    at = np.array(ranked)
+    reached = scores[at]
+    old = reached.astype(np.float64)
+    lifts = habits.lifts(keys, reached)
+    new = old + weight * lifts.by_several
+    (of_one,) = np.nonzero(lifts.by_one)
+    most = _highest_of_one(reached, literal[at], of_one, below_best=True)
+    raised = np.minimum(new[of_one] + weight * lifts.by_one[of_one], most)
+    new[of_one] = np.maximum(new[of_one], raised)
+    new[0] = old[0]
+    # Those that would pass the best hit follow it, in the order of their sums.
+    (over,) = np.nonzero(new[1:] > old[0] - _NEXT_BELOW)
+    over = 1 + over[np.argsort(-new[1 + over], kind="stable")]
+    new[over] = np.maximum(old[over], old[0] - _NEXT_BELOW * np.arange(1, len(over) + 1))
+    (moved,) = np.nonzero(new > old)
+    if not len(moved):
+        return scores, boost
+    changed = scores.copy()
+    changed[at[moved]] = np.round(new[moved], _DECIMALS)
+    before = {int(at[place]): float(old[place]) for place in moved} | dict(boost.before)
+    lifted = {
+        slots[place]: HabitLift(float(new[place] - old[place]), habits.callers_of(keys[place]))
+        for place in moved.tolist()
+    }
+    return changed, replace(boost, before=before, habits=lifted)
 
 
 def _highest_of_one(

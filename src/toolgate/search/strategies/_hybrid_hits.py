@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import accumulate
 from math import exp
 from typing import Final
 
@@ -37,6 +38,7 @@ from toolgate.search.relevance.calibration import (
 )
 from toolgate.search.relevance.typical_requests import KindMatch, TypicalRequests
 from toolgate.search.relevance.usage_votes import (
+    UsageBoost,
     mix_in_unboosted,
 )
 from toolgate.search.semantic.first_stage import (
@@ -126,14 +128,11 @@ class HitBuilder:
         every = matched_words(words, [*first_slots, *best_slots], ranking.asked)
         matched = every[len(first) :]
         evidence = self._evidence(state, ranking, best, rivals, every, searched)
-        hits: list[Hit] = []
-        ceiling = 1.0
-        for at, slot, match, proof in zip(best, best_slots, matched, evidence, strict=True):
-            score = float(scores[at])
-            hit = self._hit(state, ranking, at, slot, match.words, score, proof, ceiling)
-            hits.append(hit)
-            # Relevance follows the order: no hit exceeds the previous one.
-            ceiling = hit.relevance
+        hits = [
+            self._hit(state, ranking, at, slot, match.words, float(scores[at]), proof)
+            for at, slot, match, proof in zip(best, best_slots, matched, evidence, strict=True)
+        ]
+        hits = _in_order(hits, best_slots, ranking.lift)
         if not hits:
             return [], "none", no_match_notice(ranking.asked)
         shift = 0.0
@@ -244,7 +243,6 @@ class HitBuilder:
         matched: dict[str, list[str]],
         score: float,
         evidence: Evidence,
-        ceiling: float,
     ) -> Hit:
         tool = state.words.tools[slot]
         if score >= EXACT_SCORE:
@@ -293,7 +291,7 @@ class HitBuilder:
         by = "vector" if by_meaning else "lexical"
         return Hit(
             key=tool.key,
-            relevance=min(ceiling, round(relevance, 4)),
+            relevance=round(relevance, 4),
             explanation=", ".join(reasons) or "was suggested",
             fields=fields,
             source="usage" if ranking.lift.is_source(slot) else by,
@@ -324,6 +322,20 @@ def _with_names_and_quotes(
             # Ranks go from 0 to 8: a more exact spelling is higher, and all are above the quotes.
             scores[at] = EXACT_SCORE + 1 - rank / 10
     return scores
+
+
+def _in_order(hits: Sequence[Hit], slots: Sequence[int], lift: UsageBoost) -> list[Hit]:
+    """Let relevance follow the order: no hit exceeds the previous one."""
+    relevances = [hit.relevance for hit in hits]
+    if lift.habits:
+        later = 0.0
+        for at in reversed(range(len(hits))):
+            relevances[at] = lift.relevance_before(slots[at], relevances[at], later)
+            later = max(later, relevances[at])
+    return [
+        replace(hit, relevance=relevance) if relevance != hit.relevance else hit
+        for hit, relevance in zip(hits, accumulate(relevances, min), strict=True)
+    ]
 
 
 def _weakened(hits: Sequence[Hit], shift: float) -> list[Hit]:

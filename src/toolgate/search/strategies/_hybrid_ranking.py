@@ -36,6 +36,7 @@ from toolgate.search.lexical.translation import in_english
 from toolgate.search.relevance.usage_votes import (
     Support,
     UsageBoost,
+    apply_habits,
     apply_usage,
 )
 from toolgate.search.reranking.first_hits import RERANKED, FirstHits, reranked
@@ -67,6 +68,10 @@ one that finds most in seven languages, over tools in the same language and in E
 _READ_WELL = 0.6
 """Lowest readable share of a request whose hits are sorted in the learned order: it is in
 English, or nearly all of it is translated; chosen."""
+
+
+_MAY_RISE = 50
+"""Number of the best tools that habits may raise; more changed no recall."""
 
 
 _SHORT, _LONG = 10, 20
@@ -191,8 +196,11 @@ class HybridRanker:
             _rerank(state, texts.text, asked[0], scores, clauses[0], slots, allowed)
         siblings = _servers_used(state, request, slots)
         lift = _UNLIFTED
-        if votes or siblings is not None:
-            usage = self._options.usage
+        usage = self._options.usage
+        habits = None
+        if request.learned is not None and usage.habit_weight:
+            habits = request.learned.habits or None
+        if votes or siblings is not None or habits:
             literal = np.max([look.shares for look in clauses], axis=0)
             if allowed is not None:
                 # Tools hidden from the caller must be indistinguishable from tools that do not
@@ -208,6 +216,22 @@ class HybridRanker:
                 slots=slots,
                 siblings=siblings,
             )
+            if habits:
+                seen = scores
+                if allowed is not None:
+                    seen = scores * (allowed if slots is None else allowed[slots])
+                best = best_positions(words, seen, _MAY_RISE, slots)
+                owners = best if slots is None else slots[best].tolist()
+                scores, lift = apply_habits(
+                    scores,
+                    lift,
+                    habits,
+                    literal=literal,
+                    ranked=best,
+                    keys=[words.tools[slot].key for slot in owners],
+                    slots=owners,
+                    weight=usage.habit_weight,
+                )
         common = self._common(clauses, texts, vectors)
         unmoved = tuple(texts.unmoved[part] for part in texts.parts if part in texts.unmoved)
         return Ranking(texts.query, asked[0], slots, scores, tuple(clauses), lift, common, unmoved)

@@ -2,13 +2,13 @@
 
 A call belongs to the last search of its conversation that showed its tool. Four things are
 learned from that, each per project: votes of earlier requests (`usage_votes`), the cutoff below
-which nothing fits (`cutoff`, also per caller), the tools that are used together, and the tools
-used last. Only the first read of a project's log waits for the store, and only briefly.
+which nothing fits (`cutoff`, also per caller), the habits of the project (`tool_habits`), and the
+tools used last. Only the first read of a project's log waits for the store, and only briefly.
 """
 
 import asyncio
 import logging
-from collections import Counter, OrderedDict, deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from toolgate.base.ids import new_id, utc_text_of
 from toolgate.search.base import Hit, SearchedQuery
 from toolgate.search.cutoff import JudgedSearch, PersonalCutoff
+from toolgate.search.relevance.tool_habits import ToolHabits
 from toolgate.search.relevance.usage_votes import UsageHistory, UsageVotes, UsageWeights
 from toolgate.search.usage.writer import UsageLogWriter
 from toolgate.settings import Settings
@@ -55,12 +56,6 @@ _USED = 5
 """Number of last used tools stored for each conversation; chosen."""
 _USED_FOR_S = 1_800.0
 """Seconds for which a tool counts as just used: half an hour; chosen."""
-_TOGETHER_S = 600.0
-"""Most seconds between two tools of a conversation that count as used together; chosen."""
-_TOGETHER_LEAST = 2
-"""Lowest number of joint uses of two tools for which they are reported; chosen."""
-_TOGETHER_SHARE = 0.3
-"""Lowest share of a tool's uses that must include the other one; chosen."""
 _JUDGED_MOST = 200
 """Most judged searches of a caller in memory; chosen."""
 _QUERY_CHARS = 2_000
@@ -121,6 +116,8 @@ class Learned:
     """Time of the request, in seconds since 1970."""
     line: PersonalCutoff = field(default_factory=PersonalCutoff)
     """The caller's own cutoff for "nothing fits"."""
+    habits: ToolHabits = field(default_factory=ToolHabits)
+    """Tools used often and together; the same object while more is learned."""
     version: Hashable = None
     """Changes when more is learned; an answer may be cached while it is the same."""
 
@@ -146,12 +143,7 @@ class _Project:
     """What is known about the usage in a project."""
 
     by_model: dict[str, UsageHistory] = field(default_factory=dict[str, UsageHistory])
-    pairs: dict[str, Counter[str]] = field(default_factory=dict[str, Counter[str]])
-    uses: Counter[str] = field(default_factory=Counter[str])
-    last: dict[tuple[str, str], deque[tuple[str, float]]] = field(
-        default_factory=dict[tuple[str, str], deque[tuple[str, float]]]
-    )
-    """Last used tools, by caller and conversation, for finding pairs."""
+    habits: ToolHabits = field(default_factory=ToolHabits)
     judged: dict[str, OrderedDict[str, _Judgement]] = field(
         default_factory=dict[str, OrderedDict[str, _Judgement]]
     )
@@ -231,7 +223,7 @@ class Learning:
         line = self._line(project, caller) if rules.adapt_line else _CALIBRATED
         version = caller.project_id, project.counted, _digest_of(line)
         now_s = self._clock() if project.by_model else 0.0  # nobody votes who could have aged
-        return Learned(project.by_model, now_s, line, version)
+        return Learned(project.by_model, now_s, line, project.habits, version)
 
     def recent(self, caller: Caller) -> tuple[str, ...]:
         """Return keys of tools that the conversation used in the last half hour, newest first."""
@@ -246,24 +238,10 @@ class Learning:
     ) -> dict[str, list[str]]:
         """Return tools often used together with each of these, the most frequent first."""
         project = self._projects.get(project_id)
-        if project is None or not project.pairs:
-            return {}
         rules = self._settings().usage
-        if not rules.enabled or not rules.together:
+        if project is None or not rules.enabled or not rules.together:
             return {}
-        companions: dict[str, list[str]] = {}
-        for key in keys:
-            if key not in project.pairs:
-                continue
-            counts = project.pairs[key]
-            least = max(_TOGETHER_LEAST, _TOGETHER_SHARE * project.uses[key])
-            frequent = sorted(
-                (other for other, count in counts.items() if count >= least),
-                key=lambda other: (-counts[other], other),
-            )
-            if frequent:
-                companions[key] = frequent[:limit]
-        return companions
+        return project.habits.used_together(keys, limit)
 
     async def status(self, caller: Caller) -> LearningStatus:
         """Return how much was learned in the caller's project."""
@@ -271,13 +249,8 @@ class Learning:
         return LearningStatus(
             enabled=self._settings().usage.enabled,
             requests=sum(len(history) for history in project.by_model.values()),
-            tools=len(project.uses),
-            pairs=sum(
-                count >= _TOGETHER_LEAST
-                for key, counts in project.pairs.items()
-                for other, count in counts.items()
-                if key < other
-            ),
+            tools=len(project.habits),
+            pairs=project.habits.n_pairs(),
             judged=len(project.judged.get(caller.caller_id, ())),
             pending=self._writer.pending,
             dropped=self._writer.dropped,
@@ -475,7 +448,9 @@ class Learning:
                 conversation=search.conversation,
             )
         if use.outcome == "ok":
-            self._take_pairs(project, search, use.tool, at_s)
+            project.habits.add(
+                use.tool, at_s, caller=search.caller_id, conversation=search.conversation
+            )
         if search.margin is not None and use.outcome not in {"error", "reworded"}:
             fitted = use.outcome in {"ok", "right"}
             judged = project.judged.setdefault(search.caller_id, OrderedDict())
@@ -490,19 +465,6 @@ class Learning:
                     judged.popitem(last=False)
             if len(project.judged) > _CALLERS:
                 del project.judged[next(iter(project.judged))]
-
-    def _take_pairs(self, project: _Project, search: StoredSearch, key: str, at_s: float) -> None:
-        project.uses[key] += 1
-        used = project.last.setdefault(
-            (search.caller_id, search.conversation), deque[tuple[str, float]](maxlen=_USED)
-        )
-        companions = {other for other, then in used if abs(at_s - then) <= _TOGETHER_S} - {key}
-        for other in companions:
-            project.pairs.setdefault(key, Counter())[other] += 1
-            project.pairs.setdefault(other, Counter())[key] += 1
-        used.appendleft((key, at_s))
-        if len(project.last) > _CONVERSATIONS:
-            del project.last[next(iter(project.last))]
 
     def _line(self, project: _Project, caller: Caller) -> PersonalCutoff:
         judged = project.judged.get(caller.caller_id)

@@ -36,8 +36,8 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
-# Seconds that a scrape waits for the store (chosen; scrapers give up after ten).
-_MAX_REFRESH_S = 1.0
+# Seconds that a scrape waits for the store. Chosen: the answer has to come within one second.
+_MAX_REFRESH_S = 0.75
 _MOST_NAMES = 200
 """Distinct servers, stages, statuses and actions that are told apart."""
 _MOST_FOUND = 2_000

@@ -4,7 +4,7 @@
           / (1 + server_weight)
 
 Meaning and words are first scaled to [0, 1] over the tools (`first_stage.score_text`). For the
-choice of the weights and the benefit of each part, see `docs/search.md`.
+choice of the weights and the benefit of each part, see `docs/search-internals.md`.
 """
 
 from collections.abc import Mapping, Sequence

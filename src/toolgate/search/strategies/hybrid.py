@@ -5,7 +5,7 @@ request of several steps is split into clauses by rules, since each step needs i
 Exact names come first, then quoted strings, then the rest. Vectors of tools are computed in the
 background; if one is missing, and whenever the embedder fails, only words count.
 
-For the choice of the weights and the benefit of each part, see `docs/search.md`.
+For the choice of the weights and the benefit of each part, see `docs/search-internals.md`.
 """
 
 from collections.abc import Collection, Mapping, Sequence

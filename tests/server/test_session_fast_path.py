@@ -1,15 +1,18 @@
 """Plain calls of handshake-era sessions, which are answered without the SDK."""
 
 import asyncio
-from typing import Any
+from typing import Any, Never
 
 import aiohttp
 import anyio
 import orjson
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.limits import HANG_S
 from tests.server.http_gateway import INITIALIZE, ListeningGateway, listening, post
+from toolgate.server.mcp import sdk_loader
 from toolgate.types import Json
 
 pytestmark = pytest.mark.anyio
@@ -33,6 +36,98 @@ def call(name: str, arguments: Json | None = None, *, request_id: Any = 1, **met
     if meta:
         params["_meta"] = meta
     return {"jsonrpc": "2.0", "id": request_id, "method": "tools/call", "params": params}
+
+
+async def test_a_session_is_opened_used_and_ended_without_the_sdk(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def load(module: str) -> Never:
+        pytest.fail(f"{module} was loaded")
+
+    monkeypatch.setattr(sdk_loader, "load", load)
+    async with listening() as place:
+        headers = await opened(place, {"roots": {"listChanged": True}, "sampling": {}})
+        ping = {"jsonrpc": "2.0", "id": "p", "method": "ping"}
+        assert (await post(place.url, ping, headers)).only == {
+            "jsonrpc": "2.0",
+            "id": "p",
+            "result": {},
+        }
+        assert (await post(place.url, call("a__echo", {"text": "hi"}), headers)).status == 200
+        async with (
+            aiohttp.ClientSession() as http,
+            http.delete(f"{place.url}/mcp", headers=headers) as ended,
+        ):
+            assert (ended.status, await ended.read()) == (200, b"")
+    (caller, _), *_ = place.gateway.received
+    assert caller.client == "tester"
+
+
+async def test_an_ended_session_is_gone() -> None:
+    async with listening() as place:
+        headers = await opened(place)
+        async with aiohttp.ClientSession() as http:
+            await http.delete(f"{place.url}/mcp", headers=headers)
+        answer = await post(place.url, call("a__echo", {"text": "hi"}), headers)
+
+    assert (answer.status, answer.error["message"]) == (404, "Session not found")
+    assert place.gateway.received == []
+
+
+@pytest.mark.parametrize(
+    "version", ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2026-07-28", "1999-01-01"]
+)
+async def test_a_session_opens_as_the_sdk_opens_it(version: str) -> None:
+    message = {**INITIALIZE, "params": {**INITIALIZE["params"], "protocolVersion": version}}
+    async with listening() as place:
+        plain = await post(place.url, message, {"X-Test": "1"})
+        by_sdk = await post(place.url, message, {"Accept": "*/*"})  # which only the SDK answers
+
+    assert plain.headers["Content-Type"] == "application/json"
+    assert by_sdk.headers["Content-Type"] == "text/event-stream"
+    assert plain.only == by_sdk.only
+
+
+WRONG = st.none() | st.booleans() | st.integers() | st.text(max_size=3) | st.lists(st.text())
+
+
+@given(
+    name=st.sampled_from(["protocolVersion", "clientInfo", "capabilities"]),
+    inner=st.sampled_from(["", "name", "version", "title", "roots", "sampling", "experimental"]),
+    wrong=WRONG,
+)
+@settings(max_examples=30)
+def test_wrong_parameters_are_refused_as_the_sdk_refuses_them(
+    name: str, inner: str, wrong: object
+) -> None:
+    params: Json = dict(INITIALIZE["params"])
+    params[name] = {**params[name], inner: wrong} if inner and name != "protocolVersion" else wrong
+    message = {**INITIALIZE, "params": params}
+
+    async def answers() -> tuple[Json, Json]:
+        async with listening() as place:
+            plain = await post(place.url, message, {"X-Test": "1"})
+            return plain.only, (await post(place.url, message, {"Accept": "*/*"})).only
+
+    plain, by_sdk = anyio.run(answers)
+    assert plain == by_sdk
+
+
+async def test_a_session_goes_on_in_the_sdk_where_it_is_needed() -> None:
+    """A stream for notifications, a request that only the SDK answers, then plain calls again."""
+    async with listening() as place:
+        headers = await opened(place)
+        async with aiohttp.ClientSession() as http:
+            accept = {"Accept": "text/event-stream"}
+            async with http.get(f"{place.url}/mcp", headers={**headers, **accept}) as stream:
+                assert stream.status == 200
+                level = {"jsonrpc": "2.0", "id": 2, "method": "logging/setLevel"}
+                level["params"] = {"level": "error"}
+                assert (await post(place.url, level, headers)).result == {}
+                assert (await post(place.url, call("a__echo", {"text": "x"}), headers)).result
+            async with http.delete(f"{place.url}/mcp", headers=headers) as ended:
+                assert ended.status == 200
+        assert (await post(place.url, call("a__echo"), headers)).status == 404
 
 
 async def test_a_plain_call_is_answered_by_plain_json() -> None:

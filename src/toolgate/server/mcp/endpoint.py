@@ -49,6 +49,7 @@ from toolgate.server.asgi.response import send_empty
 from toolgate.server.asgi.running_requests import OVERLOADED, SHUTTING_DOWN, RunningRequests
 from toolgate.server.mcp.fast_path import FastPath
 from toolgate.server.mcp.handshake.fast_path import SessionFastPath
+from toolgate.server.mcp.handshake.opening import SessionOpening
 from toolgate.server.mcp.handshake.session_guard import SessionGuard
 from toolgate.server.mcp.handshake.sessions import SESSION_NOT_FOUND, HandshakeSessions
 from toolgate.server.mcp.methods import client_program
@@ -107,6 +108,7 @@ class McpEndpoint:
         """Sessions of clients of the handshake era."""
         self._session_guard = SessionGuard(self.sessions)
         self._session_fast_path = SessionFastPath(app.gateway, self.sessions)
+        self._opening = SessionOpening(app.gateway, self.sessions)
         self._sdk = sdk
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -121,7 +123,10 @@ class McpEndpoint:
             credentials = presented_credentials(scope, {}, is_relay=is_relay)
             if await self._authenticate(scope, send, credentials, None):
                 if scope["method"] == "DELETE":
-                    self._session_fast_path.end_session(header(scope, b"mcp-session-id") or "")
+                    session_id = header(scope, b"mcp-session-id") or ""
+                    self._session_fast_path.end_session(session_id)
+                    if await self._opening.end(session_id, send):
+                        return
                 with self._streams.watched(credentials, scope[_CALLER]):
                     await self._to_sdk(scope, receive, explain_errors(send, scope, None))
             return
@@ -265,13 +270,18 @@ class McpEndpoint:
     async def _answered_in_session(
         self, scope: Scope, receive: Receive, send: Send, envelope: Envelope
     ) -> bool:
-        """Respond through the fast path of sessions; False if the SDK has to respond."""
+        """Respond without the SDK; False if it has to respond."""
         session_id = header(scope, b"mcp-session-id")
         if session_id is None:
-            return False
+            if IS_RELAYED.get() or not self._opening.accepts(envelope, scope):
+                return False
+            await self._opening.open(envelope, scope[_CALLER], send)
+            return True
         path = self._session_fast_path
         if envelope.request_id is None:
-            if envelope.method == "notifications/cancelled":
+            if self._opening.is_opened(session_id, envelope):
+                is_taken = True
+            elif envelope.method == "notifications/cancelled":
                 is_taken = path.cancel(session_id, envelope.params.get("requestId"))
             else:
                 is_answer = "method" not in envelope.message

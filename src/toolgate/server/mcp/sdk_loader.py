@@ -1,6 +1,7 @@
 """Imports the MCP SDK when a request needs it.
 
-Clients of protocol 2026-07-28 usually need none of it, and it takes 16 MB (mcp 2.3.0).
+Clients of protocol 2026-07-28 usually need none of it, and those of earlier versions need it for
+streams of notifications and what is not a tool. It takes a second and 16 MB (mcp 2.3.0).
 """
 
 from typing import TYPE_CHECKING, cast

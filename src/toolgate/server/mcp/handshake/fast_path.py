@@ -1,4 +1,4 @@
-"""The fast path of handshake-era sessions: tool calls and tool listings, without the SDK.
+"""The fast path of handshake-era sessions: tool calls, tool listings and pings, without the SDK.
 
 A signed session id has all that a call needs to know of its client, so no session of the SDK has
 to be open for it. The response is plain JSON, unless something is streamed before it: progress,
@@ -30,9 +30,9 @@ from toolgate.server.mcp.response_stream import ResponseStream, result_parts
 from toolgate.server.mcp.result_shape import LOG_LEVEL, PROTOCOL_VERSION, rpc_error, shape
 from toolgate.types import HANDSHAKE_VERSIONS, Caller, Json, json_object
 
-__all__ = ["SessionFastPath", "SessionRequest"]
+__all__ = ["SessionFastPath", "SessionRequest", "accepts_both_types", "speaks_handshake"]
 
-_METHODS = frozenset({"tools/call", "tools/list"})
+_METHODS = frozenset({"ping", "tools/call", "tools/list"})
 _VERSIONS = frozenset(version.encode() for version in HANDSHAKE_VERSIONS)
 
 _CANCELLED = -32800
@@ -62,6 +62,18 @@ class SessionRequest:
     """Details that its client sent when it opened the session."""
 
 
+def accepts_both_types(headers: Mapping[bytes, bytes]) -> bool:
+    """Whether a client accepts JSON and event streams, as the protocol requires."""
+    accept = headers.get(b"accept", b"")
+    return b"application/json" in accept and b"text/event-stream" in accept
+
+
+def speaks_handshake(envelope: Envelope, headers: Mapping[bytes, bytes]) -> bool:
+    """Whether header and `_meta` of a message name no version without a handshake."""
+    version = headers.get(b"mcp-protocol-version", b"2025-03-26")
+    return version in _VERSIONS and PROTOCOL_VERSION not in envelope.meta
+
+
 class SessionFastPath:
     """Recognizes and handles requests of the fast path."""
 
@@ -77,15 +89,12 @@ class SessionFastPath:
         """Return the request in a message; None if the SDK has to handle it."""
         headers: dict[bytes, bytes] = scope[HEADERS]
         session_id = headers.get(b"mcp-session-id", b"").decode("latin-1")
-        accept = headers.get(b"accept", b"")
         if (
             envelope.method not in _METHODS
             or envelope.request_id is None
             or not session_id
-            or headers.get(b"mcp-protocol-version", b"2025-03-26") not in _VERSIONS
-            or b"application/json" not in accept
-            or b"text/event-stream" not in accept
-            or PROTOCOL_VERSION in envelope.meta
+            or not accepts_both_types(headers)
+            or not speaks_handshake(envelope, headers)
         ):
             return None
         session = self._sessions.opened(session_id)
@@ -154,6 +163,8 @@ class SessionFastPath:
         """Return the body of the response, in parts."""
         try:
             check_meta(request.params)
+            if request.method == "ping":
+                return result_parts(dumps(request.request_id), b"{}")
             if request.method == "tools/list":
                 check_list(request.params)
                 listing = await self._gateway.listing.list_tools(request.caller)

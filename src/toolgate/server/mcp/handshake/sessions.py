@@ -167,6 +167,30 @@ class HandshakeSessions:
         has_ended = opened.nonce in self._ended or (session is not None and session.is_ending)
         return None if has_ended or opened.expires_at <= time() else opened
 
+    def open(self, params: Json, caller_id: str) -> str:
+        """Open a session that has none in the SDK; return its id.
+
+        Args:
+            params: Parameters of its `initialize`, already checked.
+            caller_id: The caller that it belongs to.
+        """
+        return self._sign(secrets.token_urlsafe(12), params, caller_id)
+
+    def is_parked(self, session_id: str) -> bool:
+        """Whether a session is open and has none in the SDK now."""
+        opened = self.opened(session_id)
+        if opened is None:
+            return False
+        session = self._sessions.get(opened.nonce)
+        return session is None or (session.sdk_id is None and not session.running)
+
+    def end_parked(self, session_id: str) -> bool:
+        """End a session that has none in the SDK; False if it has one, or is not open."""
+        if not self.is_parked(session_id):
+            return False
+        self._remember_end(self._verified[session_id].nonce)
+        return True
+
     def log_level(self, opened: OpenedSession) -> str | None:
         """Return the lowest log level the client of a session wants; None if it set none."""
         session = self._sessions.get(opened.nonce)
@@ -263,9 +287,7 @@ class HandshakeSessions:
                 if part["status"] == 404:
                     session.sdk_id = None
                 elif part["status"] < 300 and is_end:
-                    self._sessions.pop(nonce, None)
-                    self._ended[nonce] = None
-                    _forget_oldest(self._ended)
+                    self._remember_end(nonce)
                 elif part["status"] < 300 and stateful is not None:
                     _remember_state(session, *stateful)
                 if _session_of(part) is not None:
@@ -273,6 +295,11 @@ class HandshakeSessions:
             await send(part)
 
         return send_back
+
+    def _remember_end(self, nonce: str) -> None:
+        self._sessions.pop(nonce, None)
+        self._ended[nonce] = None
+        _forget_oldest(self._ended)
 
     # Parking
 

@@ -237,6 +237,7 @@ async def test_a_message_without_a_clear_intent_is_listed_once() -> None:
     async with open_console({}, settings=settings) as place:
         for _ in range(3):
             await place.page("intents", message="Please water the plants")
+        await place.app.notes.flush()
         page = visible_text(await place.page("intents"))
         assert page.count("Please water the plants") == 2, "in the list and among the examples"
 

@@ -93,6 +93,8 @@ async def test_metrics_keep_their_last_values_while_the_store_hangs(
     ):
         assert await value_of(client, "toolgate_store_up") == 1
         with locked(url, "approvals"):
+            # One late answer may come from a busy machine; operators are not woken for it.
+            assert await value_of(client, "toolgate_store_up") == 1
             assert await value_of(client, "toolgate_tools") > 0
             assert await value_of(client, "toolgate_store_up") == 0
         with anyio.fail_after(HANG_S):

@@ -189,6 +189,7 @@ class Metrics:
         self.is_store_up = True
         """Whether the store answered the last query."""
         self._refreshing: asyncio.Task[None] | None = None
+        self._refreshing_since = 0.0
         self._collector: Any = None
 
     @property
@@ -219,12 +220,16 @@ class Metrics:
         If the store does not answer, its last known values are used.
         """
         refreshing = self._refreshing
+        now = perf_counter()
         if refreshing is None:
+            self._refreshing_since = now
             refreshing = asyncio.create_task(self._try_refresh(), name="toolgate metrics")
             self._refreshing = refreshing
         await asyncio.wait({refreshing}, timeout=_MAX_REFRESH_S)
         if not refreshing.done():
-            self.is_store_up = False
+            # A late answer is a busy machine; none until a later scrape is a store that hangs.
+            if now - self._refreshing_since > _MAX_REFRESH_S / 2:
+                self.is_store_up = False
         elif self._refreshing is refreshing:  # several scrapes may have waited for it
             self._refreshing = None
         return self.collector.content_type, self.collector.text()

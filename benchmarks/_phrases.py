@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from benchmarks._data import DATA, OWN_NAMES, PHRASES, REAL_TOOLS, SERVED_OR_NOT, read_rows
-from toolgate.cli.evaluation._measure import LabelledSet, Question, read_labelled, tool_of
+from toolgate.evaluation.search_metrics import LabelledSet, Question, read_labelled, tool_of
 from toolgate.search import SearchableTool
 
 __all__ = [

@@ -22,7 +22,7 @@ import numpy as np
 from benchmarks._data import DATA
 from benchmarks._phrases import phrase_sets, requests_with_own_names
 from benchmarks._report import Report, Target, parser_of, print_all, run
-from toolgate.cli.evaluation._measure import LabelledSet, Question, read_labelled, score_ranking
+from toolgate.evaluation.search_metrics import LabelledSet, Question, read_labelled, score_ranking
 from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import SearchRequest
 from toolgate.search.relevance.usage_votes import UsageHistory

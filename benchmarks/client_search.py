@@ -27,7 +27,7 @@ from benchmarks._report import Report, Target, main
 from toolgate.base import json_text
 from toolgate.base.token_estimate import estimate_tokens
 from toolgate.catalog import ServerEntries, build_entries
-from toolgate.catalog.menu import NAME_TOKENS, shortened
+from toolgate.catalog.tools_list import NAME_TOKENS, shortened
 from toolgate.gateway.meta_tools import DEFINITIONS
 from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import SearchRequest, compose
@@ -40,7 +40,7 @@ SERVERS = (1, 2, 3, 8, 20, 37)
 CATALOGS = 16
 """Random catalogs of up to three servers each, where the rule decides; one of each larger size."""
 FIRST_SEED = 1000
-"""The limit in catalog/menu.py was chosen by catalogs with other seeds."""
+"""The limit in catalog/tools_list.py was chosen by catalogs with other seeds."""
 SETTINGS = DiscoverySettings()
 _META = ("tool_discovery", "tool_describe", "tool_execute", "tool_read", "tool_program")
 _NEEDED = ("tool_discovery", "tool_execute")

@@ -15,7 +15,7 @@ import anyio
 from benchmarks._data import PHRASES, read_rows
 from benchmarks._phrases import phrase_sets
 from benchmarks._report import Report, Target, main
-from toolgate.cli.evaluation._measure import LabelledSet, Question
+from toolgate.evaluation.search_metrics import LabelledSet, Question
 from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import SearchAnswer, SearchRequest
 from toolgate.search.strategies.hybrid import HybridSearch, Options

@@ -21,7 +21,7 @@ from benchmarks._data import DATA, read_rows
 from benchmarks._report import Report, Target, parser_of, print_measured
 from toolgate.base import json_text
 from toolgate.base.token_estimate import estimate_tokens
-from toolgate.cli.evaluation._measure import tool_of
+from toolgate.evaluation.search_metrics import tool_of
 from toolgate.search import Discovery, SearchRequest, compose
 from toolgate.search.strategies.bm25 import Options, build
 from toolgate.settings import DiscoverySettings

@@ -24,7 +24,7 @@ from benchmarks._phrases import (
     real_tools,
     served_or_not,
 )
-from toolgate.cli.evaluation._measure import Question, read_labelled
+from toolgate.evaluation.search_metrics import Question, read_labelled
 from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import Hit, SearchableTool, SearchRequest
 from toolgate.search.relevance.calibration import (

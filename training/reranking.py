@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks._phrases import phrase_sets
-from toolgate.cli.evaluation._measure import LabelledSet, read_labelled
+from toolgate.evaluation.search_metrics import LabelledSet, read_labelled
 from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import SearchRequest
 from toolgate.search.lexical.query import read_request

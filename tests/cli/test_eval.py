@@ -8,14 +8,14 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 
 from tests.cli.conftest import Command, Run, Serve
-from toolgate.cli.evaluation._measure import (
+from toolgate.errors import SettingError
+from toolgate.evaluation.results import MOST_KEPT, note_evaluations, read_evaluations
+from toolgate.evaluation.search_metrics import (
     Question,
     precision_by_rank,
     read_labelled,
     score_ranking,
 )
-from toolgate.errors import SettingError
-from toolgate.evaluation.results import MOST_KEPT, note_evaluations, read_evaluations
 from toolgate.settings import data_dir
 from toolgate.testing import chat_reply, fake_service
 from toolgate.types import Json

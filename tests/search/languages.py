@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 
 from tests.limits import EMBEDDING_S
-from toolgate.cli.evaluation._measure import LabelledSet, Question, read_labelled, score_ranking
+from toolgate.evaluation.search_metrics import LabelledSet, Question, read_labelled, score_ranking
 from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import SearchableTool, SearchRequest, SearchStrategy
 from toolgate.search.strategies import bm25 as lexical

@@ -6,7 +6,7 @@ No allowance for ties: equal scores are ordered by key in both searches, so ther
 import pytest
 
 from tests.search.languages import DATA, NAMES, Found, found, labelled, others, over_english
-from toolgate.cli.evaluation._measure import read_labelled
+from toolgate.evaluation.search_metrics import read_labelled
 from toolgate.search.lexical.clauses import readable_share
 from toolgate.search.lexical.stop_words import stop_words_of
 from toolgate.search.tokenizer import fold

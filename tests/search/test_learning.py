@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.limits import HANG_S
 from toolgate.errors import OptionError, StoreError
 from toolgate.search import Hit, Learning, SearchedQuery
-from toolgate.search.cutoff import HIGHEST, LOWEST, JudgedSearch, PersonalCutoff
+from toolgate.search.personal_cutoff import HIGHEST, LOWEST, JudgedSearch, PersonalCutoff
 from toolgate.search.relevance.calibration import Fit
 from toolgate.search.relevance.usage_votes import (
     Support,

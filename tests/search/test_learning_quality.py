@@ -6,10 +6,10 @@ from statistics import fmean
 import pytest
 
 from tests.limits import EMBEDDING_S
-from toolgate.cli.evaluation._measure import read_labelled, score_ranking
+from toolgate.evaluation.search_metrics import read_labelled, score_ranking
 from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import SearchAnswer, SearchRequest
-from toolgate.search.cutoff import JudgedSearch, PersonalCutoff
+from toolgate.search.personal_cutoff import JudgedSearch, PersonalCutoff
 from toolgate.search.relevance.usage_votes import UsageHistory
 from toolgate.search.strategies.hybrid import HybridSearch, Options, build
 from toolgate.search.usage.learning import Learned

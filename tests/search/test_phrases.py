@@ -14,7 +14,7 @@ import pytest
 from benchmarks._data import PHRASES, REAL_TOOLS, read_rows
 from tests.limits import EMBEDDING_S
 from toolgate.base import json_text
-from toolgate.cli.evaluation._measure import tool_of
+from toolgate.evaluation.search_metrics import tool_of
 from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import SearchAnswer, SearchRequest, compose
 from toolgate.search.lexical.thesaurus import LANGUAGES, load_concepts, related_terms

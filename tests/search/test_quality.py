@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.limits import EMBEDDING_S
-from toolgate.cli.evaluation._measure import mean_of, read_labelled, score_ranking
+from toolgate.evaluation.search_metrics import mean_of, read_labelled, score_ranking
 from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import SearchAnswer, SearchRequest, SearchStrategy
 from toolgate.search.strategies import bm25 as lexical

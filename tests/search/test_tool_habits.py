@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.limits import EMBEDDING_S
-from toolgate.cli.evaluation._measure import read_labelled, score_ranking
+from toolgate.evaluation.search_metrics import read_labelled, score_ranking
 from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import SearchRequest
 from toolgate.search.relevance.tool_habits import ToolHabits

@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks._phrases import requests_with_own_names
 from tests.limits import EMBEDDING_S
-from toolgate.cli.evaluation._measure import mean_of, score_ranking
+from toolgate.evaluation.search_metrics import mean_of, score_ranking
 from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import SearchableTool, SearchRequest
 from toolgate.search.strategies.hybrid import HybridSearch, Options

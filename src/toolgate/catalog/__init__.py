@@ -5,7 +5,6 @@ from toolgate.catalog.catalog import Catalog, ConnectChoice, ListingInspector
 from toolgate.catalog.changes import CatalogChange
 from toolgate.catalog.contents import Content, ContentKind, contents_of
 from toolgate.catalog.exposed_names import exposed_names
-from toolgate.catalog.menu import Menu, MenuRules, MenuShape
 from toolgate.catalog.snapshot import (
     CatalogEntry,
     ServerEntries,
@@ -13,6 +12,7 @@ from toolgate.catalog.snapshot import (
     build_entries,
     cache_problem,
 )
+from toolgate.catalog.tools_list import Menu, MenuRules, MenuShape
 
 __all__ = [
     "Catalog",

@@ -73,8 +73,8 @@ from toolgate.gateway.programs.kept import KeptPrograms
 from toolgate.gateway.prompts import PromptService
 from toolgate.gateway.resources import ResourceService
 from toolgate.gateway.results.jq_filter import JqFilter
+from toolgate.gateway.results.page_store import PagedResults
 from toolgate.gateway.results.shaping import ResultShaper
-from toolgate.gateway.results.stored_pages import PagedResults
 from toolgate.gateway.visible_catalog import Authorized, VisibleCatalog
 from toolgate.intents.service import IntentService
 from toolgate.prompts import Prompts

@@ -29,7 +29,6 @@ from toolgate.intents.base import (
 from toolgate.intents.dates.parser import DateMatch, find_dates
 from toolgate.intents.detection.cascade import Cascade, combine_stages
 from toolgate.intents.detection.courtesy import without_courtesies
-from toolgate.intents.detection.detector import IntentDetector, detect, supported_intents, tool_for
 from toolgate.intents.detection.intent_files import (
     IntentFiles,
     builtin_pack_folder,
@@ -39,6 +38,12 @@ from toolgate.intents.detection.intent_files import (
     with_list_entries,
 )
 from toolgate.intents.detection.keyword import KeywordStage
+from toolgate.intents.detection.keyword_detector import (
+    IntentDetector,
+    detect,
+    supported_intents,
+    tool_for,
+)
 from toolgate.intents.detection.negation import without_declined
 
 if TYPE_CHECKING:
@@ -47,7 +52,7 @@ if TYPE_CHECKING:
         DetectionSource,
         detection_row,
     )
-    from toolgate.intents.detection.recognizer import Recognizer
+    from toolgate.intents.detection.trained_detector import Recognizer
     from toolgate.intents.semantic.model import Prediction, PromptNeighbours, SemanticModel
     from toolgate.intents.semantic.pack_stages import PackStages
     from toolgate.intents.semantic.stage import Explanation, SemanticStage
@@ -108,7 +113,7 @@ _LAZY = {
     "PackStages": "semantic.pack_stages",
     "Prediction": "semantic.model",
     "PromptNeighbours": "semantic.model",
-    "Recognizer": "detection.recognizer",
+    "Recognizer": "detection.trained_detector",
     "SemanticModel": "semantic.model",
     "SemanticStage": "semantic.stage",
 }

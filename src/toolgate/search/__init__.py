@@ -1,5 +1,6 @@
 """Search for the tools that a request needs; one file per strategy."""
 
+from toolgate.search.ab_test import Experiment, Variant
 from toolgate.search.answer.answer import Discovery, DiscoveryResult, compose
 from toolgate.search.answer.descriptions import Description, describe_tools
 from toolgate.search.answer.merging import with_contents
@@ -15,7 +16,6 @@ from toolgate.search.base import (
     SearchRequest,
     SearchStrategy,
 )
-from toolgate.search.experiment import Experiment, Variant
 from toolgate.search.index_explanation import IndexedTexts, indexed_texts
 from toolgate.search.lexical.translation import EnglishReading, in_english
 from toolgate.search.relevance.calibration import Fit

@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from toolgate.search.cutoff import PersonalCutoff
+from toolgate.search.personal_cutoff import PersonalCutoff
 from toolgate.search.relevance.calibration import Fit
 from toolgate.search.relevance.tool_habits import ToolHabits
 from toolgate.search.relevance.usage_votes import UsageVotes, UsageWeights

@@ -7,8 +7,8 @@ from typing import Protocol
 
 from toolgate.base import json_text
 from toolgate.base.processes.memory import uncollected
+from toolgate.search.ab_test import Experiment
 from toolgate.search.base import SearchableTool, ServiceBacked
-from toolgate.search.experiment import Experiment
 from toolgate.search.semantic.index_maintenance import VectorIndex
 from toolgate.search.sequence_diff import exchanged, shared_head, shared_tail
 from toolgate.types import Json, json_array, json_object

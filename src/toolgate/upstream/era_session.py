@@ -28,7 +28,7 @@ from toolgate.types import (
 )
 from toolgate.upstream.base import Wire
 from toolgate.upstream.calls.client_call import ASKABLE, ClientCall, severity
-from toolgate.upstream.envelope import CLIENT_INFO, HeaderParams, envelope
+from toolgate.upstream.request_metadata import CLIENT_INFO, HeaderParams, envelope
 
 __all__ = ["EraSession", "EraSessionObserver"]
 

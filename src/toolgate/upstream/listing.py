@@ -7,8 +7,8 @@ from typing import Any
 
 from toolgate.errors import RpcError
 from toolgate.types import Json, json_array, json_object
-from toolgate.upstream.envelope import HeaderParams, header_params
 from toolgate.upstream.era_session import EraSession
+from toolgate.upstream.request_metadata import HeaderParams, header_params
 
 __all__ = ["Listing", "join_listings", "read_listing"]
 

@@ -32,16 +32,16 @@ from toolgate.upstream.calls.client_call import (
     wait_for_any,
 )
 from toolgate.upstream.calls.health import CallHealth
-from toolgate.upstream.envelope import HeaderParams
 from toolgate.upstream.era_bridge import EraBridge
 from toolgate.upstream.era_session import EraSession
 from toolgate.upstream.listing import Listing, join_listings, read_listing
 from toolgate.upstream.login_request import request_with_login
 from toolgate.upstream.python_tools.tool_context import acting_for
+from toolgate.upstream.request_metadata import HeaderParams
 from toolgate.upstream.side_session import SideSession
 from toolgate.upstream.subject_connections import SubjectConnections
 from toolgate.upstream.supervision.backoff import Backoff
-from toolgate.upstream.supervision.connection import ConnectFailure, connect, wait_for_end
+from toolgate.upstream.supervision.connection_lifetime import ConnectFailure, connect, wait_for_end
 from toolgate.upstream.supervision.on_demand import Demand
 from toolgate.upstream.supervision.server_observer import ServerObserver, SubjectObserver
 

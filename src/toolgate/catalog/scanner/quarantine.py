@@ -15,7 +15,7 @@ from toolgate.base import json_text
 from toolgate.base.ids import utc_now
 from toolgate.catalog.listed_definitions import EntryId, listed_definitions
 from toolgate.catalog.scanner.definition_diff import differences
-from toolgate.catalog.scanner.judgement import (
+from toolgate.catalog.scanner.quarantine_decision import (
     Judge,
     QuarantineMode,
     differs,

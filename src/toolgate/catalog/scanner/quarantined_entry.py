@@ -5,7 +5,7 @@ from typing import Literal
 
 from toolgate.base import json_text
 from toolgate.catalog.scanner.definition_diff import Difference, differences
-from toolgate.catalog.scanner.judgement import findings_of, reason_of
+from toolgate.catalog.scanner.quarantine_decision import findings_of, reason_of
 from toolgate.catalog.scanner.scanner import ScanFinding
 from toolgate.store import Fingerprint
 from toolgate.types import EntryKind, Json, json_object

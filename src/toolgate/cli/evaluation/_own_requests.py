@@ -1,8 +1,8 @@
 """The user's own requests as an evaluation set, read from the store."""
 
 from toolgate.base.ids import utc_now
-from toolgate.cli.evaluation._measure import LabelledSet, question_of, tool_of
-from toolgate.evaluation.labelled_requests import read_labelled_requests
+from toolgate.evaluation.logged_requests import read_labelled_requests
+from toolgate.evaluation.search_metrics import LabelledSet, question_of, tool_of
 from toolgate.settings import Settings, default_store_url
 from toolgate.store import make_store
 from toolgate.types import DEFAULT_PROJECT

@@ -16,7 +16,13 @@ from toolgate.app.factories.search import Strategies
 from toolgate.base.installation import install_hint
 from toolgate.cli.evaluation._answers import answers
 from toolgate.cli.evaluation._intents import intents
-from toolgate.cli.evaluation._measure import (
+from toolgate.cli.evaluation._own_requests import read_own_requests
+from toolgate.cli.evaluation._save_results import save_metrics
+from toolgate.cli.terminal._context import shared_options
+from toolgate.cli.terminal._exit import NO_RESULT, SUCCESS
+from toolgate.cli.terminal._output import note, print_json, print_table
+from toolgate.errors import ArgumentError
+from toolgate.evaluation.search_metrics import (
     METRICS,
     LabelledSet,
     mean_of,
@@ -25,12 +31,6 @@ from toolgate.cli.evaluation._measure import (
     score_notices,
     score_ranking,
 )
-from toolgate.cli.evaluation._own_requests import read_own_requests
-from toolgate.cli.evaluation._save_results import save_metrics
-from toolgate.cli.terminal._context import shared_options
-from toolgate.cli.terminal._exit import NO_RESULT, SUCCESS
-from toolgate.cli.terminal._output import note, print_json, print_table
-from toolgate.errors import ArgumentError
 from toolgate.search import Fit, SearchableTool, SearchRequest, SearchStrategy, end, ready
 from toolgate.settings import Settings, load
 

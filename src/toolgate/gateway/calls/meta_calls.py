@@ -19,8 +19,8 @@ from toolgate.gateway.meta_tools import (
     ReadArguments,
     read_result_read,
 )
+from toolgate.gateway.results.page_store import PagedResults
 from toolgate.gateway.results.shaping import ResultShaper
-from toolgate.gateway.results.stored_pages import PagedResults
 from toolgate.gateway.visible_catalog import VisibleCatalog
 from toolgate.types import Caller, Json, Peer, json_array, json_object
 

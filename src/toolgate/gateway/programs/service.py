@@ -38,7 +38,7 @@ from toolgate.gateway.programs.names import (
 from toolgate.gateway.programs.run import Finished, Outcome, Parked, ParkedCall, ProgramRun
 from toolgate.gateway.programs.saved import calls_main
 from toolgate.gateway.programs.type_stubs import host_function, named_arguments
-from toolgate.gateway.results.stored_pages import PagedResults
+from toolgate.gateway.results.page_store import PagedResults
 from toolgate.gateway.visible_catalog import VisibleCatalog
 from toolgate.models.sandboxes import (
     CallFailure,

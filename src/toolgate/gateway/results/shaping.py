@@ -9,7 +9,7 @@ from toolgate.gateway.execution.result_formats import FormatError, render
 from toolgate.gateway.execution.result_shape import Shape
 from toolgate.gateway.results.jq_filter import FilterError, JqFilter
 from toolgate.gateway.results.json_values import describe, read_result, read_text
-from toolgate.gateway.results.stored_pages import PagedResults
+from toolgate.gateway.results.page_store import PagedResults
 from toolgate.types import Caller, Json, json_array
 
 __all__ = ["ResultShaper"]

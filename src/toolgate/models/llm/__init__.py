@@ -1,6 +1,6 @@
 """Chat models: adapters by file name, and the configured models with retries and prices."""
 
-from toolgate.models.llm._registry import (
+from toolgate.models.llm._configured_models import (
     MakeModel,
     ModelAttempt,
     ModelRegistry,

@@ -9,9 +9,9 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from toolgate.search.lexical.best_hits import best_positions
 from toolgate.search.lexical.postings import WordIndex
 from toolgate.search.lexical.query import WORDS_REMEMBERED, ParsedQuery
-from toolgate.search.lexical.ranking import best_positions
 from toolgate.search.lexical.state import LexicalState
 from toolgate.search.lexical.tool_names import plain_name
 from toolgate.search.lexical.tool_texts import FIELD_NAMES, field_texts

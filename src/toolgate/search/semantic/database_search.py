@@ -11,8 +11,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from toolgate.search.lexical.best_hits import highest_scores
 from toolgate.search.lexical.query import read_request
-from toolgate.search.lexical.ranking import highest_scores
 from toolgate.search.semantic.first_stage import DECIMALS, Cosines, HybridState
 from toolgate.search.semantic.tool_vector_store import ToolVectorStore, VectorSpace
 from toolgate.search.semantic.tool_vectors import rows_of

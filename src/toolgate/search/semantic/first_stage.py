@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from toolgate.search.lexical.ranking import highest_scores
+from toolgate.search.lexical.best_hits import highest_scores
 from toolgate.search.lexical.state import LexicalState
 from toolgate.search.semantic.server_scores import ServerVectors, changed_servers, server_vectors
 from toolgate.search.semantic.tool_vectors import ToolVectors, singles, with_heads

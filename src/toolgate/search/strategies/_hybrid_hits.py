@@ -14,6 +14,9 @@ from toolgate.search.base import (
     Hit,
     SearchRequest,
 )
+from toolgate.search.lexical.best_hits import (
+    best_positions,
+)
 from toolgate.search.lexical.matches import (
     WordMatch,
     exact_matches,
@@ -24,9 +27,6 @@ from toolgate.search.lexical.matches import (
 )
 from toolgate.search.lexical.query import (
     no_match_notice,
-)
-from toolgate.search.lexical.ranking import (
-    best_positions,
 )
 from toolgate.search.relevance.calibration import (
     COMPETITORS,

@@ -19,6 +19,10 @@ from toolgate.models.embedders import Embedder, Reads
 from toolgate.search.base import (
     SearchRequest,
 )
+from toolgate.search.lexical.best_hits import (
+    best_positions,
+    highest_scores,
+)
 from toolgate.search.lexical.clauses import readable_share
 from toolgate.search.lexical.matches import (
     exact_matches,
@@ -27,10 +31,6 @@ from toolgate.search.lexical.matches import (
 from toolgate.search.lexical.query import (
     ParsedQuery,
     read_request,
-)
-from toolgate.search.lexical.ranking import (
-    best_positions,
-    highest_scores,
 )
 from toolgate.search.lexical.translation import in_english
 from toolgate.search.relevance.usage_votes import (

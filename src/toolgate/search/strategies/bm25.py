@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from toolgate.base.validation import check_ranges
 from toolgate.search import Hit, SearchableTool, SearchAnswer, SearchRequest, SearchStrategy
 from toolgate.search.index_file import LexicalCache
+from toolgate.search.lexical.best_hits import allowed_by, best_positions, interleave_hits
 from toolgate.search.lexical.index import build_state, is_current
 from toolgate.search.lexical.matches import (
     exact_matches,
@@ -32,7 +33,6 @@ from toolgate.search.lexical.query import (
     no_match_notice,
     read_request,
 )
-from toolgate.search.lexical.ranking import allowed_by, best_positions, interleave_hits
 from toolgate.search.lexical.state import LexicalState
 from toolgate.search.lexical.weights import WordWeights
 from toolgate.search.relevance.calibration import Fit

@@ -33,15 +33,15 @@ from toolgate.search import (
 )
 from toolgate.search.answer.answer_cache import AnswerCache
 from toolgate.search.index_file import LexicalCache
+from toolgate.search.lexical.best_hits import (
+    allowed_by,
+    interleave_hits,
+)
 from toolgate.search.lexical.clauses import clauses_of, readable_share
 from toolgate.search.lexical.index import build_state, is_current
 from toolgate.search.lexical.query import (
     QUERIES,
     QUERY_CHARS,
-)
-from toolgate.search.lexical.ranking import (
-    allowed_by,
-    interleave_hits,
 )
 from toolgate.search.lexical.translation import in_english
 from toolgate.search.lexical.values import without_values

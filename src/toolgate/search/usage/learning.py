@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from toolgate.base.ids import new_id, utc_text_of
 from toolgate.search.base import Hit, SearchedQuery
-from toolgate.search.cutoff import JudgedSearch, PersonalCutoff
+from toolgate.search.personal_cutoff import JudgedSearch, PersonalCutoff
 from toolgate.search.relevance.tool_habits import ToolHabits
 from toolgate.search.relevance.usage_votes import UsageHistory, UsageVotes, UsageWeights
 from toolgate.search.usage.writer import UsageLogWriter

@@ -6,7 +6,6 @@ administration of all this.
 
 from toolgate.security.access.access_data import AccessData, AccessSnapshot, project_table
 from toolgate.security.access.administration import AccessAdmin, NewToken, ProjectView
-from toolgate.security.access.admission import Admission, PresentedCredentials
 from toolgate.security.access.decision import (
     Access,
     AccessDecision,
@@ -19,6 +18,7 @@ from toolgate.security.access.decision import (
 from toolgate.security.access.input_checks import project_searches
 from toolgate.security.access.limits import LIMITS, UsageLimits
 from toolgate.security.access.policy import Policy, PolicyInputs, ProjectRules, Resources
+from toolgate.security.access.request_authentication import Admission, PresentedCredentials
 from toolgate.security.access.rules import (
     BUILT_IN,
     RIGHTS,

@@ -14,7 +14,7 @@ from toolgate.console.request import PageRequest
 from toolgate.console.route import Route
 from toolgate.errors import ArgumentError, StoreError
 from toolgate.evaluation.answer_runs import SavedRun, read_run, recent_runs, runs_folder
-from toolgate.evaluation.labelled_requests import read_labelled_requests
+from toolgate.evaluation.logged_requests import read_labelled_requests
 from toolgate.evaluation.results import Evaluation, evaluations_file, read_evaluations
 from toolgate.types import Json, json_array, json_object
 

@@ -121,7 +121,7 @@ def score_notices(fits: Sequence[Fit], questions: Sequence[Question]) -> dict[st
     that get the notice; None if there are no such requests.
     """
 
-    def share(is_served: bool) -> float | None:
+    def share(*, is_served: bool) -> float | None:
         said = [
             fit == "none"
             for fit, question in zip(fits, questions, strict=True)
@@ -129,7 +129,7 @@ def score_notices(fits: Sequence[Fit], questions: Sequence[Question]) -> dict[st
         ]
         return round(fmean(said), 4) if said else None
 
-    return {"none_served": share(True), "none_unserved": share(False)}
+    return {"none_served": share(is_served=True), "none_unserved": share(is_served=False)}
 
 
 def precision_by_rank(

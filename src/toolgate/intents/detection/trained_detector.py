@@ -18,7 +18,7 @@ import anyio
 from toolgate.errors import EmbedderError
 from toolgate.intents.base import NONE, Detection, Intent, IntentSet, StageChoice, StageRequest
 from toolgate.intents.detection.cascade import Cascade
-from toolgate.intents.detection.detector import IntentDetector
+from toolgate.intents.detection.keyword_detector import IntentDetector
 from toolgate.intents.semantic.pack_stages import PackStages
 from toolgate.intents.semantic.stage import Explanation
 from toolgate.models.embedders import Embedder

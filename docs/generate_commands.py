@@ -15,10 +15,11 @@ INTRODUCTION = """\
 
 <!-- Made by docs/generate_commands.py from src/toolgate/cli; change it there. -->
 
-Exit status: 0 success, 1 failure, 2 wrong usage or configuration, 3 nothing found, 4 not allowed.
-Errors are one sentence on standard error with a hint; `--json` prints one JSON document on standard
-output. Commands such as `search` and `call` use the running gateway, or start one that ends with
-the command.
+Exit status: 0 success, 1 failure, 2 usage or configuration error, 3 nothing found, 4 permission
+denied.
+Errors go to standard error: one sentence and a hint. With `--json`, standard output is a single
+JSON document. Commands such as `search` and `call` use the running gateway. If none is running,
+they start a temporary one.
 """
 
 EVERYWHERE = {"help", "install_completion", "show_completion"}

@@ -101,7 +101,7 @@ def test_single_files_are_removed_by_source_and_by_path(command: Command, place:
         (("add", "nothing.md"), "There is no file or folder 'nothing.md'"),
         (("add", "guides", "-c", "a b"), "is not a name for a collection"),
         (("add", "guides", "--model", "none"), "There is no embedding model 'none'"),
-        (("add", "guides", "--place", "pgvector"), "is not that of this store"),
+        (("add", "guides", "--place", "pgvector"), "does not match Toolgate's store"),
         (("add", "guides", "--metric", "near"), "There is no metric 'near'"),
         (("remove",), "Either documents or --all"),
         (("list", "-c", "none"), "There is no collection 'none'"),

@@ -164,8 +164,8 @@ def test_help_is_readable_on_terminals_that_lack_characters_or_width(
 
 def test_help_breaks_lines_where_the_terminal_does(program: Run) -> None:
     wide = [line.strip() for line in program("init", "--help", COLUMNS="600").stdout.splitlines()]
-    (searched,) = [line for line in wide if line.startswith("Searches the files of")]
-    assert searched.endswith("in the current project.")
+    (searched,) = [line for line in wide if line.startswith("Looks in your home folder")]
+    assert searched.endswith("Junie, Copilot in JetBrains.")
     assert "--limit      -n      N [1<=x<=50]" in program("search", "--help").stdout
 
 

@@ -166,7 +166,8 @@ async def test_a_model_that_is_another_now_is_said_and_cured_by_reindexing() -> 
         await library.add(P, "one", doc("a.md", "abc"))
         bench.embedders["letters"] = Letters("newer")
         assert (
-            "was filled by the model 'letters-26'" in (await library.collection(P, "one")).problem
+            "was indexed with the model 'letters-26'"
+            in (await library.collection(P, "one")).problem
         )
         with pytest.raises(SettingError, match="toolgate docs reindex one"):
             await library.add(P, "one", doc("b.md", "xyz"))

@@ -26,7 +26,7 @@ RUN = "Run the gateway"
 USE = "Use tools"
 SETUP = "Servers and configuration"
 ACCESS = "Access control"
-UNDERSTAND = "Messages, packs and documents"
+UNDERSTAND = "Intents, documents and chat"
 ADMINISTRATION = "Administration"
 
 EVERYDAY = frozenset({GET_STARTED, RUN, USE, SETUP})
@@ -51,7 +51,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "init": CommandEntry(
         GET_STARTED,
         "setup",
-        "Import the MCP servers of your other clients and write toolgate.toml.",
+        "Import MCP servers from your clients and write toolgate.toml.",
     ),
     "add": CommandEntry(
         GET_STARTED, "tools", "Add a server: a command line, a JSON snippet or a URL."
@@ -60,22 +60,22 @@ COMMANDS: dict[str, CommandEntry] = {
         GET_STARTED, "setup", "Check configuration, servers, store and port, and suggest fixes."
     ),
     "demo": CommandEntry(
-        GET_STARTED, "demo", "Try Toolgate with real MCP servers: search, call, recovery."
+        GET_STARTED,
+        "demo",
+        "Try Toolgate with real MCP servers: find tools, call them, recover from a crash.",
     ),
     "start": CommandEntry(RUN, "serving", "Start the gateway in the background."),
     "stop": CommandEntry(RUN, "serving", "Stop the gateway once active calls have finished."),
     "status": CommandEntry(
         RUN, "serving", "Show whether the gateway is running, and the state of its servers."
     ),
-    "logs": CommandEntry(
-        RUN, "serving", "Show the log of the background gateway, and follow it with -f."
-    ),
+    "logs": CommandEntry(RUN, "serving", "Show the background gateway's log; -f follows it."),
     "open": CommandEntry(RUN, "serving", "Open the web console in the browser."),
     "serve": CommandEntry(RUN, "serving", "Serve the gateway over HTTP."),
     "stdio": CommandEntry(
         RUN,
         "serving",
-        "Serve the gateway on standard input and output, for a client that starts it.",
+        "Serve the gateway over stdio, for clients that start it themselves.",
     ),
     "service": CommandEntry(
         RUN, "serving", "Run the gateway as a service that starts when you log in."
@@ -101,7 +101,7 @@ COMMANDS: dict[str, CommandEntry] = {
         ACCESS, "access", "Add guards: argument rules, secrets, size limits, approval."
     ),
     "approvals": CommandEntry(
-        ACCESS, "access", "List calls that await approval, and approve or reject them."
+        ACCESS, "access", "List calls waiting for approval; approve or reject them."
     ),
     "explain": CommandEntry(ACCESS, "access", "Explain why a caller can or cannot see a tool."),
     "credentials": CommandEntry(
@@ -114,13 +114,17 @@ COMMANDS: dict[str, CommandEntry] = {
         UNDERSTAND, "intents", "Create, check, list and enable packs of intents, rules and tools."
     ),
     "detect": CommandEntry(
-        UNDERSTAND, "intents", "Detect the intent of a message and read its arguments."
+        UNDERSTAND, "intents", "Detect the intent of a message and extract its arguments."
     ),
     "enrich": CommandEntry(
-        UNDERSTAND, "intents", "Show the rules and tools that are added to a message for a model."
+        UNDERSTAND,
+        "intents",
+        "Show the rules and tools that Toolgate adds to a message for a model.",
     ),
     "docs": CommandEntry(
-        UNDERSTAND, "chat", "Import, list, search and remove documents that models answer from."
+        UNDERSTAND,
+        "chat",
+        "Import, list, search and remove documents that models use to answer questions.",
     ),
     "threads": CommandEntry(
         UNDERSTAND, "chat", "List and delete chat threads, and change their settings."
@@ -134,7 +138,9 @@ COMMANDS: dict[str, CommandEntry] = {
         "reports",
         "Show what conversations cost in tokens, compared with listing every tool.",
     ),
-    "usage": CommandEntry(ADMINISTRATION, "reports", "Show and delete what was learned from use."),
+    "usage": CommandEntry(
+        ADMINISTRATION, "reports", "Show or delete what search has learned from tool usage."
+    ),
     "profile": CommandEntry(
         ADMINISTRATION,
         "reports",
@@ -144,7 +150,7 @@ COMMANDS: dict[str, CommandEntry] = {
         ADMINISTRATION, "evaluation", "Measure the quality of search, intent detection and answers."
     ),
     "index": CommandEntry(
-        ADMINISTRATION, "tools", "Show, recompute and remove the vectors of the tool search."
+        ADMINISTRATION, "tools", "Show, recompute and remove the vectors used by tool search."
     ),
     "embedder": CommandEntry(
         ADMINISTRATION,
@@ -154,7 +160,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "db": CommandEntry(
         ADMINISTRATION,
         "setup",
-        "Upgrade, check, back up and restore the store while a gateway runs.",
+        "Upgrade, check, back up and restore the store, even while a gateway is running.",
     ),
     "paths": CommandEntry(ADMINISTRATION, "setup", "Show where Toolgate stores its files."),
     "uninstall": CommandEntry(
@@ -233,7 +239,7 @@ def _show_all(ctx: typer.Context, value: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(epilog="--config, --import and --verbose can also follow a command.")
+@app.callback(epilog="--config, --import and --verbose can also be given after the command.")
 def root(
     ctx: typer.Context,
     config: Annotated[
@@ -308,7 +314,7 @@ def _epilog() -> str:
     groups = "\n\n".join(f"{panel}: {', '.join(names)}" for panel, names in panels.items())
     return (
         f"More commands (toolgate --help-all describes them):\n\n{groups}\n\n"
-        "--config, --import and --verbose can also follow a command."
+        "--config, --import and --verbose can also be given after the command."
     )
 
 

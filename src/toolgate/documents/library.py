@@ -515,8 +515,8 @@ class DocumentLibrary:
         embedder = self._workshop.embedder(row.model)
         if embedder.identity != row.model_identity:
             raise SettingError(
-                f"The collection {row.name!r} was filled by the model {row.model_identity!r}, and "
-                f"{row.model!r} is {embedder.identity!r} now.",
+                f"The collection {row.name!r} was indexed with the model {row.model_identity!r}, "
+                f"but {row.model!r} is now {embedder.identity!r}.",
                 hint=f"Run: toolgate docs reindex {row.name}",
             )
         return embedder

@@ -141,7 +141,7 @@ def _access_errors(settings: Settings, where: str) -> Iterator[SettingError]:
     is_kept = settings.audit.enabled and settings.audit.sinks
     if not is_kept and (closed or settings.audit.on_failure == "closed"):
         yield SettingError(
-            f"{where}: nothing is recorded, and nothing may happen that is not recorded.",
+            f"{where}: audit records are required for every call, but nothing is recorded.",
             hint='Set audit.enabled = true and audit.sinks = ["store"], or on_failure = "open".',
         )
     for name in settings.project:

@@ -325,8 +325,8 @@ async def test_sql_in_an_argument_has_to_be_one_statement_that_reads() -> None:
     assert fine == "done"
     assert attack == (
         "error: The SQL in the argument 'to.query' of files:read was refused: There is more "
-        "than one statement; only one is run. Read-only. Only one statement that reads and changes "
-        "nothing is. Correct it (rule: several)."
+        "than one statement; only one is run. Read-only. Allowed: one statement that only reads. "
+        "Correct it (rule: several)."
     )
     assert "has 30,007 characters, and 20,000 are checked at most." in long
     assert len(arrived) == 1

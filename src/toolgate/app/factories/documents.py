@@ -92,7 +92,8 @@ class DocumentFactory:
                 name for name in available("vectors") if name not in {*_IN_STORE, in_store}
             ]
             raise SettingError(
-                f"The place {place!r} is not that of this store ({in_store}).",
+                f"The vector store {place!r} does not match Toolgate's store, which uses "
+                f"{in_store!r}.",
                 allowed=f"Allowed: {', '.join(['auto', in_store, *elsewhere])}.",
                 hint="Correct documents.place, or the option --place.",
             )

@@ -82,7 +82,7 @@ def _rule(row: dict[str, Any], phrases: dict[str, str]) -> ScanRule:
     unknown = row.keys() - _KEYS
     if unknown:
         raise SettingError(
-            f"Rule {row.get('id')!r} of the scanner has no key {min(unknown)!r}.",
+            f"Rule {row.get('id')!r} of the scanner has an unknown key: {min(unknown)!r}.",
             allowed=f"Allowed: {', '.join(sorted(_KEYS))}.",
             hint="Install Toolgate again; its file of rules is damaged.",
         )

@@ -17,12 +17,12 @@ from toolgate.types import Json
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="List calls that await approval, and approve or reject them.",
+    help="List calls waiting for approval; approve or reject them.",
     no_args_is_help=True,
     add_completion=False,
 )
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Id = Annotated[
     str, typer.Argument(metavar="ID", help="Id of the approval, or its first characters.")
 ]
@@ -63,7 +63,7 @@ def list_approvals(
 def show(approval_id: Id, as_json: AsJson = False) -> int:
     """Show an approval with the arguments of the call.
 
-    JSON: one item of `list`
+    JSON: one item from `list`
     """
     return anyio.run(_show, approval_id, as_json)
 
@@ -76,8 +76,8 @@ def approve(
         typer.Option(
             "--code",
             metavar="CODE",
-            help="One-time code of the approval, which the console shows. Required to approve your"
-            " own calls.",
+            help="One-time approval code, shown in the console. Required to approve your own "
+            "calls.",
         ),
     ] = "",
     arguments: Annotated[
@@ -85,15 +85,15 @@ def approve(
         typer.Option(
             "--arguments",
             metavar="JSON",
-            help="Arguments to run instead of the original ones; @FILE reads a file.",
+            help="Arguments to use instead of the original ones; @FILE reads a file.",
         ),
     ] = "",
     comment: Comment = "",
     as_json: AsJson = False,
 ) -> int:
-    """Approve a call: the caller can repeat it once.
+    """Approve a call. The caller can then make it once.
 
-    JSON: one item of `list`
+    JSON: one item from `list`
     """
     body: Json = {"comment": comment} if comment else {}
     if code:
@@ -107,7 +107,7 @@ def approve(
 def reject(approval_id: Id, comment: Comment = "", as_json: AsJson = False) -> int:
     """Reject a call.
 
-    JSON: one item of `list`
+    JSON: one item from `list`
     """
     body: Json = {"comment": comment} if comment else {}
     return anyio.run(_decide, approval_id, "reject", body, as_json)

@@ -24,15 +24,20 @@ app = typer.Typer(
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the server.")]
 User = Annotated[
-    str, typer.Option("--user", metavar="USER", help="For this user, if each user has their own.")
+    str,
+    typer.Option(
+        "--user", metavar="USER", help="For this user, if each user has their own credentials."
+    ),
 ]
 Project = Annotated[
     str,
     typer.Option(
-        "--project", metavar="PROJECT", help="For this project, if each project has its own."
+        "--project",
+        metavar="PROJECT",
+        help="For this project, if each project has its own credentials.",
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 @app.command("list")
@@ -52,13 +57,15 @@ def set_credentials(
         typer.Option(
             "--header",
             metavar="NAME[=VALUE]",
-            help="Header of every request to the server. Repeatable.",
+            help="Header of every request to the server. Can be repeated.",
         ),
     ] = None,
     env: Annotated[
         list[str] | None,
         typer.Option(
-            "--env", metavar="NAME[=VALUE]", help="Environment variable of the server. Repeatable."
+            "--env",
+            metavar="NAME[=VALUE]",
+            help="Environment variable of the server. Can be repeated.",
         ),
     ] = None,
     user: User = "",
@@ -67,8 +74,8 @@ def set_credentials(
 ) -> int:
     """Store headers or environment variables, encrypted. They replace the stored ones.
 
-    A value that is left out is asked for, or read from standard input, one per line, so that it
-    does not end up in the history of the shell.
+    If you omit a value, you are prompted for it, or it is read from standard input (one per line).
+    This keeps it out of your shell history.
     """
     return anyio.run(_set, name, header or [], env or [], user, project, as_json)
 

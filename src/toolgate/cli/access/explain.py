@@ -26,8 +26,8 @@ def explain(
         typer.Option(
             "--token",
             metavar="T",
-            help="The caller: the name of a token, its prefix, or the token itself."
-            " Default: you, on this machine.",
+            help="Caller to check: a token's name, its prefix, or the token itself. Default: you, "
+            "on this machine.",
         ),
     ] = "",
     project: Annotated[
@@ -39,7 +39,7 @@ def explain(
             "--query", "-q", metavar="TEXT", help="Also show the rank of the tool in this search."
         ),
     ] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> int:
     """Check every stage in order: token, project, permissions, read-only, rules, server, search.
 

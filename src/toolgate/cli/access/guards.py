@@ -21,7 +21,7 @@ app = typer.Typer(
     add_completion=False,
 )
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 _NOT_CHECKS = ("id", "tools", "projects", "hint", "reason", "source")
 
 
@@ -34,6 +34,42 @@ def list_guards(as_json: AsJson = False) -> int:
     return anyio.run(_list, as_json)
 
 
+Destructive = Annotated[
+    bool,
+    typer.Option(
+        "--destructive",
+        help="Apply only to destructive tools, including tools without annotations.",
+    ),
+]
+Deny = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--deny",
+        metavar="NAME=EXPRESSION",
+        help="Refuse calls in which argument NAME matches this regular expression; * stands "
+        "for any argument. Can be repeated.",
+    ),
+]
+Sql = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--sql",
+        metavar="NAME=DIALECT",
+        help="Argument that must be a single read-only SQL statement in this dialect. Can be "
+        "repeated.",
+    ),
+]
+Approver = Annotated[
+    str,
+    typer.Option(
+        "--approver",
+        metavar="WHO",
+        help="Require approval of each call: user (by the caller or an approver) or admin (by "
+        "an approver other than the caller).",
+    ),
+]
+
+
 @app.command()
 def add(
     tools: Annotated[
@@ -41,15 +77,14 @@ def add(
     ],
     project: Annotated[
         list[str] | None,
-        typer.Option("--project", metavar="NAME", help="Only calls in this project. Repeatable."),
-    ] = None,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Only read-only tools.")] = False,
-    destructive: Annotated[
-        bool,
         typer.Option(
-            "--destructive", help="Only destructive tools, which includes unannotated ones."
+            "--project", metavar="NAME", help="Only calls in this project. Can be repeated."
         ),
+    ] = None,
+    read_only: Annotated[
+        bool, typer.Option("--read-only", help="Apply only to read-only tools.")
     ] = False,
+    destructive: Destructive = False,
     arguments: Annotated[
         str,
         typer.Option(
@@ -58,22 +93,8 @@ def add(
             help="JSON Schema for the arguments, in addition to the tool's own.",
         ),
     ] = "",
-    deny: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--deny",
-            metavar="NAME=EXPRESSION",
-            help="Denied pattern of an argument; * for any argument. Repeatable.",
-        ),
-    ] = None,
-    sql: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--sql",
-            metavar="NAME=DIALECT",
-            help="Argument with SQL, which must be a single read-only statement. Repeatable.",
-        ),
-    ] = None,
+    deny: Deny = None,
+    sql: Sql = None,
     max_argument_bytes: Annotated[
         int,
         typer.Option("--max-argument-bytes", metavar="N", help="Maximum size of the arguments."),
@@ -82,19 +103,20 @@ def add(
         int, typer.Option("--max-result-bytes", metavar="N", help="Maximum size of the result.")
     ] = 0,
     secrets_in_arguments: Annotated[
-        str, typer.Option("--secrets-in-arguments", metavar="HOW", help="mask or block.")
-    ] = "",
-    secrets_in_results: Annotated[
-        str, typer.Option("--secrets-in-results", metavar="HOW", help="mask or block.")
-    ] = "",
-    approver: Annotated[
         str,
         typer.Option(
-            "--approver", metavar="WHO", help="user or admin: a person approves each call."
+            "--secrets-in-arguments", metavar="MODE", help="What to do with secrets: mask or block."
         ),
     ] = "",
+    secrets_in_results: Annotated[
+        str,
+        typer.Option(
+            "--secrets-in-results", metavar="MODE", help="What to do with secrets: mask or block."
+        ),
+    ] = "",
+    approver: Approver = "",
     reason: Annotated[
-        str, typer.Option("--reason", metavar="TEXT", help="Why, for models and people.")
+        str, typer.Option("--reason", metavar="TEXT", help="Reason, shown to models and people.")
     ] = "",
     as_json: AsJson = False,
 ) -> int:

@@ -19,12 +19,12 @@ app = typer.Typer(
     add_completion=False,
 )
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 @app.command()
 def show(as_json: AsJson = False) -> int:
-    """Show where the key is stored and its id; never the key itself."""
+    """Show the key's ID and where it is stored; the key itself is never shown."""
     return anyio.run(_show, as_json)
 
 
@@ -32,9 +32,9 @@ def show(as_json: AsJson = False) -> int:
 def rotate(as_json: AsJson = False) -> int:
     """Replace the key and re-encrypt all credentials; the gateway can keep running.
 
-    If the key is in the variable TOOLGATE_CREDENTIALS_KEY, set that to the new key and
-    TOOLGATE_CREDENTIALS_KEY_OLD to the previous one, for the gateway too. After this command the
-    old key is no longer needed.
+    If the key is in the variable TOOLGATE_CREDENTIALS_KEY, set it to the new key and
+    TOOLGATE_CREDENTIALS_KEY_OLD to the previous one, both here and for the gateway. After this
+    command the old key is no longer needed.
     """
     return anyio.run(_rotate, as_json)
 

@@ -21,7 +21,7 @@ app = typer.Typer(
     add_completion=False,
 )
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Patterns = Annotated[
     list[str],
     typer.Argument(
@@ -35,14 +35,18 @@ To = Annotated[
     typer.Option(
         "--to",
         metavar="WHO",
-        help="everyone, token:NAME, role:NAME, user:NAME, user@jwt:NAME, group:NAME, project:NAME."
-        " Repeatable.",
+        help="Who the rule applies to: everyone, token:NAME, role:NAME, user:NAME, user@jwt:NAME, "
+        "group:NAME, project:NAME."
+        " Can be repeated.",
     ),
 ]
-ReadOnly = Annotated[bool, typer.Option("--read-only", help="Only read-only tools.")]
+ReadOnly = Annotated[bool, typer.Option("--read-only", help="Apply only to read-only tools.")]
 Destructive = Annotated[
     bool,
-    typer.Option("--destructive", help="Only destructive tools, which includes unannotated ones."),
+    typer.Option(
+        "--destructive",
+        help="Apply only to destructive tools, including tools without annotations.",
+    ),
 ]
 
 

@@ -21,14 +21,14 @@ app = typer.Typer(
     add_completion=False,
 )
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the project.")]
 Server = Annotated[
     list[str] | None,
     typer.Option(
         "--server",
         metavar="SERVER",
-        help="Server of the project, hidden from other projects. Repeatable.",
+        help="Add this server and hide it from other projects. Can be repeated.",
     ),
 ]
 Set = Annotated[
@@ -38,12 +38,12 @@ Set = Annotated[
         metavar="KEY=VALUE",
         help="optimization, mode, pinned, budget_tokens, shared_servers, read_only_allow, audit or"
         " a limit such as calls_per_day; an empty value restores the global setting."
-        " Repeatable.",
+        " Can be repeated.",
     ),
 ]
 ReadOnly = Annotated[
     bool | None,
-    typer.Option("--read-only/--writable", help="Whether only read-only tools can be called."),
+    typer.Option("--read-only/--writable", help="Allow only read-only tools, or all tools."),
 ]
 
 _LIMITS = frozenset({"calls_per_minute", "concurrent_calls", "calls_per_day", "tokens_per_day"})
@@ -73,7 +73,7 @@ def create(
 def list_projects(as_json: AsJson = False) -> int:
     """List all projects with their servers.
 
-    JSON: a list of what `create` prints
+    JSON: a list of objects as printed by `create`
     """
     return anyio.run(_list, as_json)
 
@@ -84,7 +84,7 @@ def change(
     server: Server = None,
     remove_server: Annotated[
         list[str] | None,
-        typer.Option("--remove-server", metavar="SERVER", help="Remove a server. Repeatable."),
+        typer.Option("--remove-server", metavar="SERVER", help="Remove a server. Can be repeated."),
     ] = None,
     no_servers: Annotated[bool, typer.Option("--no-servers", help="Remove all servers.")] = False,
     settings: Set = None,
@@ -93,7 +93,7 @@ def change(
 ) -> int:
     """Add and remove servers of a project, and change its settings.
 
-    JSON: as `create`
+    JSON: same as `create`
     """
     return anyio.run(
         _change,

@@ -23,14 +23,16 @@ app = typer.Typer(
     add_completion=False,
 )
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Name = Annotated[
     str, typer.Argument(metavar="NAME", help="Name of the token, or its prefix (tg_…).")
 ]
 Expires = Annotated[
     str,
     typer.Option(
-        "--expires", metavar="SPAN", help="Lifetime: 12h, 30d, 1y. Default: never expires."
+        "--expires",
+        metavar="DURATION",
+        help="Lifetime, such as 12h, 30d or 1y. Default: never expires.",
     ),
 ]
 
@@ -46,7 +48,8 @@ def create(
         typer.Option(
             "--project",
             metavar="PROJECT",
-            help="Project the token may use; the first is its default; * for all. Repeatable.",
+            help="Project the token may use; * for all. The first one is the default. Can be "
+            "repeated.",
         ),
     ] = None,
     role: Annotated[
@@ -55,7 +58,7 @@ def create(
             "--role",
             metavar="ROLE",
             help="admin, member (all tools), reader (read-only tools), or a role from your rules."
-            " Repeatable.",
+            " Can be repeated.",
         ),
     ] = None,
     allow: Annotated[
@@ -63,13 +66,15 @@ def create(
         typer.Option(
             "--allow",
             metavar="PATTERN",
-            help="Allow *, SERVER, SERVER:TOOL, resource=…, prompt=…. Repeatable.",
+            help="Allow *, SERVER, SERVER:TOOL, resource=…, prompt=…. Can be repeated.",
         ),
     ] = None,
     deny: Annotated[
         list[str] | None,
         typer.Option(
-            "--deny", metavar="PATTERN", help="Deny this pattern; as --allow. Repeatable."
+            "--deny",
+            metavar="PATTERN",
+            help="Deny this pattern (same syntax as --allow). Can be repeated.",
         ),
     ] = None,
     user: Annotated[
@@ -80,21 +85,24 @@ def create(
     ] = "",
     group: Annotated[
         list[str] | None,
-        typer.Option("--group", metavar="GROUP", help="Group of the user. Repeatable."),
+        typer.Option("--group", metavar="GROUP", help="Group of the user. Can be repeated."),
     ] = None,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Only read-only tools.")] = False,
+    read_only: Annotated[
+        bool, typer.Option("--read-only", help="Allow only read-only tools.")
+    ] = False,
     expires: Expires = "",
     limit: Annotated[
         list[str] | None,
         typer.Option(
             "--limit",
             metavar="NAME=NUMBER",
-            help="calls_per_minute, concurrent_calls, calls_per_day or tokens_per_day. Repeatable.",
+            help="calls_per_minute, concurrent_calls, calls_per_day or tokens_per_day. Can be "
+            "repeated.",
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Create tokens. A token is shown only once; the store keeps a hash of it.
+    """Create tokens. Each token is shown only once; the store keeps only its hash.
 
     A token has no rights until a rule allows something: use --allow or --role, or add rules.
 
@@ -121,7 +129,7 @@ def create(
 def list_tokens(as_json: AsJson = False) -> int:
     """List all tokens, without the secrets.
 
-    JSON: a list of what `create` prints, without "token"
+    JSON: a list of objects as printed by `create`, without "token"
     """
     return anyio.run(_list, as_json)
 
@@ -133,8 +141,8 @@ def rotate(
         str,
         typer.Option(
             "--grace",
-            metavar="SPAN",
-            help="How long the old token stays valid: 15m, 1h. Default: 0.",
+            metavar="DURATION",
+            help="How long the old token stays valid, such as 15m or 1h. Default: 0.",
         ),
     ] = "",
     expires: Expires = "",
@@ -142,7 +150,7 @@ def rotate(
 ) -> int:
     """Replace a token with a new one that has the same name, rules and limits.
 
-    JSON: as `create`
+    JSON: same as `create`
     """
     body: Json = {}
     if grace:
@@ -154,9 +162,9 @@ def rotate(
 
 @app.command()
 def revoke(name: Name, as_json: AsJson = False) -> int:
-    """Reject a token from now on; its row stays for the audit log.
+    """Revoke a token. Its record is kept for the audit log.
 
-    JSON: one item of `list`
+    JSON: one item from `list`
     """
     return anyio.run(_revoke, name, as_json)
 
@@ -165,7 +173,7 @@ def revoke(name: Name, as_json: AsJson = False) -> int:
 def delete(name: Name, as_json: AsJson = False) -> int:
     """Delete a token and the rules that apply to it alone; its name can be used again.
 
-    JSON: one item of `list`
+    JSON: one item from `list`
     """
     return anyio.run(_delete, name, as_json)
 

@@ -37,11 +37,11 @@ def chat(
             "--model",
             "-m",
             metavar="NAME",
-            help="Name of a model in the settings, in a table models.NAME.",
+            help="Model to use: NAME of a [models.NAME] table in the settings.",
         ),
     ] = "",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not show tool calls.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> int:
     """Chat with a model that can use your tools.
 

@@ -26,7 +26,7 @@ from toolgate.types import Json
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Import, list, search and remove documents that models answer from.",
+    help="Import, list, search and remove documents that models use to answer questions.",
     no_args_is_help=True,
     add_completion=False,
 )
@@ -36,7 +36,7 @@ _DEFAULT_COLLECTION = "documents"
 _PREVIEW_CHARS = 300
 """Characters shown of a passage without --whole (chosen)."""
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Collection = Annotated[
     str,
     typer.Option("--collection", "-c", metavar="NAME", help="Name of the collection."),
@@ -58,7 +58,7 @@ Metric = Annotated[
 ]
 VectorStore = Annotated[
     str | None,
-    typer.Option("--place", help="Vector store: auto, sqlite, pgvector, milvus, qdrant."),
+    typer.Option("--place", help="Vector store: auto, sqlite, pgvector, milvus or qdrant."),
 ]
 
 
@@ -98,7 +98,7 @@ def add(
 
 @app.command()
 def refresh(collection: OptionalCollection = None, as_json: AsJson = False) -> int:
-    """Refresh what was added: import new and changed files and pages, remove deleted ones."""
+    """Update all added sources: import new and changed files and pages, remove deleted ones."""
     return anyio.run(_refresh, collection, as_json)
 
 
@@ -120,7 +120,7 @@ def search(
     collection: Annotated[
         list[str] | None,
         typer.Option(
-            "--collection", "-c", metavar="NAME", help="Only this collection. Repeatable."
+            "--collection", "-c", metavar="NAME", help="Only this collection. Can be repeated."
         ),
     ] = None,
     top_k: Annotated[
@@ -128,7 +128,9 @@ def search(
     ] = None,
     search_type: Annotated[
         str | None,
-        typer.Option("--type", help="similarity, similarity_score_threshold, mmr or hybrid."),
+        typer.Option(
+            "--type", help="Search type: similarity, similarity_score_threshold, mmr or hybrid."
+        ),
     ] = None,
     threshold: Annotated[
         float | None,
@@ -156,7 +158,7 @@ def remove(
         list[str] | None,
         typer.Argument(
             metavar="[DOCUMENTS]...",
-            help="Sources from `docs list`, or what was added: folder, file, URL.",
+            help="Sources as shown by `docs list`, or the folder, file or URL that you added.",
         ),
     ] = None,
     collection: Collection = _DEFAULT_COLLECTION,

@@ -22,13 +22,13 @@ app = typer.Typer(
     add_completion=False,
 )
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the prompt, from `list`.")]
 
 
 @app.command("list")
 def list_prompts(as_json: AsJson = False) -> int:
-    """List all prompts, of Toolgate, packs and servers.
+    """List all prompts from Toolgate, packs and servers.
 
     JSON: a list of {"name", "mcp_name", "title", "role", "needs", "is_default", "version",
     "changed_at", "changed_by"}
@@ -61,7 +61,9 @@ def set_prompt(
 @app.command()
 def clear(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the prompt.")] = "",
-    everything: Annotated[bool, typer.Option("--all", help="All replaced prompts.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Restore the default text of all replaced prompts.")
+    ] = False,
     as_json: AsJson = False,
 ) -> int:
     """Restore the default text. Exit status 3 if the prompt was not replaced.
@@ -82,7 +84,9 @@ def try_out(
     ] = "",
     value: Annotated[
         list[str] | None,
-        typer.Option("--value", metavar="FIELD=TEXT", help="Value of a placeholder. Repeatable."),
+        typer.Option(
+            "--value", metavar="FIELD=TEXT", help="Value of a placeholder. Can be repeated."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> int:

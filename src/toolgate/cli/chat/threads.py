@@ -21,18 +21,18 @@ app = typer.Typer(
     add_completion=False,
 )
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Thread = Annotated[str, typer.Argument(metavar="THREAD", help="Name of the thread.")]
 
 
 @app.command("list")
 def list_threads(
     responses: Annotated[
-        bool, typer.Option("--responses", help="Also single responses of /v1/responses.")
+        bool, typer.Option("--responses", help="Also list single responses from /v1/responses.")
     ] = False,
     as_json: AsJson = False,
 ) -> int:
-    """List your threads, last used first. Exit status 3 if there are none.
+    """List your threads, most recently used first. Exit status 3 if there are none.
 
     JSON: a list of {"thread_id", "created_at", "used_at", "messages", "running", "waiting"}
     """
@@ -42,7 +42,10 @@ def list_threads(
 @app.command()
 def settings(
     thread: Annotated[
-        str, typer.Argument(metavar="[THREAD]", help="Name of the thread. Default: the project.")
+        str,
+        typer.Argument(
+            metavar="[THREAD]", help="Name of the thread. Omit it for the settings of the project."
+        ),
     ] = "",
     change: Annotated[
         list[str] | None,
@@ -50,7 +53,7 @@ def settings(
             "--set",
             metavar="KEY=VALUE",
             help="Set a value, such as retrieval=forced or tools_enabled=NL2SQL; KEY= resets it. "
-            "Repeatable.",
+            "Can be repeated.",
         ),
     ] = None,
     as_json: AsJson = False,
@@ -73,7 +76,7 @@ def delete(thread: Thread, as_json: AsJson = False) -> int:
 
 @app.command()
 def usage(thread: Thread, as_json: AsJson = False) -> int:
-    """Show the cost of the model requests of a thread. Exit status 3 if there are none.
+    """Show the cost of a thread's model requests. Exit status 3 if there are none.
 
     JSON: a list of {"turn_id", "purpose", "model", "prompt_tokens", "completion_tokens",
     "cached_tokens", "cost", "is_estimate", "at"}

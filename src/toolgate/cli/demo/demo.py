@@ -57,10 +57,10 @@ def demo(
         ),
     ] = None,
 ) -> int:
-    """Try Toolgate with real MCP servers: search, call, recovery.
+    """Try Toolgate with real MCP servers: find tools, call them, recover from a crash.
 
-    Installs a handful of published MCP servers on first use (those from npm if there is Node 20 or
-    later), starts a gateway for them on a free port, and stops everything again.
+    On first use, installs a few published MCP servers (those from npm only if Node 20 or later is
+    available). Then starts a gateway for them on a free port, and stops everything when done.
     """
     folder = servers_dir or Path(platformdirs.user_cache_dir("toolgate")) / "demo-servers"
     return anyio.run(_demo, folder, keep, as_json)

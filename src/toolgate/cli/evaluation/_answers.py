@@ -42,13 +42,17 @@ _TRUE_FALSE = {"true": True, "false": False, "yes": True, "no": False}
 def answers(
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="FILE", help="Questions, one line of JSON each."),
+        typer.Argument(metavar="FILE", help="File with questions, one JSON object per line."),
     ] = None,
     collection: Annotated[
         str,
-        typer.Option("--generate", metavar="COLLECTION", help="Generate questions from it."),
+        typer.Option(
+            "--generate", metavar="COLLECTION", help="Generate questions from this collection."
+        ),
     ] = "",
-    count: Annotated[int, typer.Option(min=1, max=1000, help="Questions to generate.")] = 20,
+    count: Annotated[
+        int, typer.Option(min=1, max=1000, help="Number of questions to generate.")
+    ] = 20,
     save: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the generated questions to FILE.")
     ] = None,
@@ -57,21 +61,23 @@ def answers(
         typer.Option(
             "--with",
             metavar="NAME=VALUE,...",
-            help="Measure with these settings of a thread too. Repeatable.",
+            help="Also measure with these thread settings. Can be repeated.",
         ),
     ] = None,
     judge: Annotated[
-        str, typer.Option(metavar="MODEL", help="Model that generates and judges.")
+        str,
+        typer.Option(metavar="MODEL", help="Model that generates questions and judges answers."),
     ] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> int:
     """Ask questions about documents and judge the answers.
 
-    Each line of a file has `question` and, if known, `answer`, `collection`, `document` and `quote`
-    (a sentence of the passage with the answer). Each question is asked in a new thread, with
-    document search. correct: a model compares the answer with the expected one (1, partly 0.5,
-    wrong 0). faithful: a model checks whether the retrieved documents support the answer. hit@k:
-    the passage with the quote is among the first k; MRR: mean reciprocal rank among the first ten.
+    Each line of a file is a JSON object with `question` and optionally `answer`, `collection`,
+    `document` and `quote` (a sentence from the passage that has the answer). Each question is asked
+    in a new thread, with document search. correct: a model compares the answer with the expected
+    one (1, partly 0.5, wrong 0). faithful: a model checks whether the retrieved documents support
+    the answer. hit@k: the passage with the quote is among the first k; MRR: mean reciprocal rank
+    among the first ten.
 
     --with compares settings: --with top_k=4 --with top_k=4,search_type=similarity. The first row
     always shows the current settings. The Evaluation page of the console shows all answers,

@@ -38,7 +38,9 @@ def intents(
     pack: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the pack.")],
     queries: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help='Messages, one line of JSON each: {"id", "text"}.'),
+        typer.Option(
+            metavar="FILE", help='File with messages, one JSON object per line: {"id", "text"}.'
+        ),
     ] = None,
     predictions: Annotated[
         Path | None,
@@ -51,15 +53,18 @@ def intents(
         typer.Option(metavar="NAME", help="Use this embedder; `none` for n-grams only."),
     ] = "",
     sweep: Annotated[
-        bool, typer.Option("--sweep", help="Show both error rates for a range of thresholds.")
+        bool,
+        typer.Option(
+            "--sweep", help="Show false alarms and wrong answers for a range of thresholds."
+        ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> int:
     """Train the classifier on a pack's example prompts, and measure its accuracy.
 
-    Every prompt is classified by a model that was trained without it: accuracy, false alarms and
-    calibration error come from that. A message with "intent" in its line is scored too; null means
-    that there is no intent. In the predictions, "confidence" is the probability that the first of
+    Every prompt is classified by a model that was trained without it. Accuracy, false alarms and
+    calibration error are based on these results. Messages whose line contains "intent" are scored
+    too; null means no intent. In the predictions, "confidence" is the probability that the first of
     "top" is right, even if "intent" is null.
     """
     lines = _read(queries) if queries is not None else []

@@ -59,6 +59,15 @@ def group() -> None:
     """Measure the quality of search, intent detection and answers."""
 
 
+OwnRequests = Annotated[
+    bool,
+    typer.Option(
+        "--mine",
+        help="Also use your own requests from the usage log that led to successful calls.",
+    ),
+]
+
+
 @app.command()
 def tools(
     folders: Annotated[
@@ -67,7 +76,9 @@ def tools(
     ] = None,
     distractors: Annotated[
         list[Path] | None,
-        typer.Option("--with", metavar="DIR", help="Add the tools of this folder. Repeatable."),
+        typer.Option(
+            "--with", metavar="DIR", help="Also search the tools in this folder. Can be repeated."
+        ),
     ] = None,
     strategy: Annotated[
         str,
@@ -85,35 +96,33 @@ def tools(
     baseline: Annotated[
         bool, typer.Option("--baseline", help="Also score FastMCP's search index.")
     ] = False,
-    split: Annotated[str, typer.Option(help="Split of the requests to use.")] = "test",
+    split: Annotated[str, typer.Option(help="Use only requests in this split.")] = "test",
     limit: Annotated[
         int,
         typer.Option(
             min=0, help="Maximum number of requests per folder, evenly sampled; 0 for all."
         ),
     ] = 0,
-    own_requests: Annotated[
-        bool,
-        typer.Option(
-            "--mine", help="Also use your own requests from the usage log whose calls succeeded."
-        ),
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+    own_requests: OwnRequests = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> int:
-    """Search for labeled requests and measure how many of the needed tools are found.
+    """Run labeled requests through the search and measure how many of the needed tools it finds.
 
     A folder contains tools.jsonl (id, server, name, description, input_schema) and queries.jsonl
-    (id, text, relevant: ids of the needed tools). Each request is one search.
-    R@k is the share of the needed tools among the first k; C@10 the share of requests with all
-    needed tools among the first 10; any@5 the share of requests with at least one needed tool among
-    the first 5; ms is CPU time. "relevant": [] means that no tool can handle the request. none+ and
-    none- are the shares of requests for which the search said that nothing fits: of the requests
-    that a tool can handle (false alarms), and of the others. JSON also has precision: for each rank
-    up to 10, the share of requests with a needed tool there.
+    (id, text, relevant: ids of the needed tools). Each request is one search. "relevant": [] means
+    that no tool can handle the request.
 
-    cloud and llm use the settings search.options.cloud and search.options.llm; fallbacks to another
-    search are reported (fallbacks in JSON). The Evaluation page of the console shows the results
-    over time.
+    R@k: share of the needed tools found in the first k results. C@10: share of requests with all
+    needed tools in the first 10. any@5: share of requests with at least one needed tool in the
+    first 5. ms: CPU time. The JSON output also has precision: for each rank up to 10, the share of
+    requests with a needed tool at that rank.
+
+    none+ and none-: share of requests for which the search reported that nothing fits, among
+    requests that a tool can handle (false alarms) and among all others.
+
+    The strategies cloud and llm use the settings search.options.cloud and search.options.llm.
+    Fallbacks to another strategy are reported ("fallbacks" in JSON). The Evaluation page of the
+    console shows the results over time.
     """
     settings = load(shared_options().config, shared_options().imports)
     rows: list[dict[str, Any]] = []

@@ -35,7 +35,7 @@ class Expectation:
     """`intent` (null for none), `intents`, `tool`, `arguments`; only given fields are compared."""
 
     today: date | None = None
-    """Reference day for "yesterday" and the like."""
+    """Reference date for words such as "yesterday"."""
 
     line: int = 0
     """Line number in the file, from 1."""
@@ -102,7 +102,7 @@ def _expectation(path: Path, number: int, line: str) -> Expectation:
         raise PackError(f"{path}:{number} is not a test.", hint=_HINT)
     if unknown := fields.keys() - _KEYS:
         raise PackError(
-            f"{path}:{number} has no key {min(unknown)!r}.",
+            f"{path}:{number} has an unknown key: {min(unknown)!r}.",
             allowed=f"Allowed: {', '.join(sorted(_KEYS))}.",
             hint=_HINT,
         )

@@ -32,7 +32,7 @@ __all__ = ["app"]
 app = typer.Typer(add_completion=False)
 
 
-@app.command(help="Detect the intent of a message and read its arguments.")
+@app.command(help="Detect the intent of a message and extract its arguments.")
 def detect(
     text: Annotated[
         list[str] | None,
@@ -40,7 +40,7 @@ def detect(
     ] = None,
     today: Annotated[
         str,
-        typer.Option(metavar="YYYY-MM-DD", help='Reference day for "yesterday" and the like.'),
+        typer.Option(metavar="YYYY-MM-DD", help='Reference date for words such as "yesterday".'),
     ] = "",
     zone: Annotated[
         str, typer.Option(metavar="NAME", help="Time zone of dates in the message.")
@@ -48,7 +48,8 @@ def detect(
     stage: Annotated[
         str,
         typer.Option(
-            metavar="NAME", help="keyword, semantic, or cascade: keyword first, then semantic."
+            metavar="NAME",
+            help="Detection method: keyword, semantic, or cascade (keyword first, then semantic).",
         ),
     ] = "cascade",
     languages: Annotated[
@@ -57,7 +58,7 @@ def detect(
     pack: Annotated[
         list[Path] | None,
         typer.Option(
-            "--pack", metavar="DIR", help="Use only this pack, even if disabled. Repeatable."
+            "--pack", metavar="DIR", help="Use only this pack, even if disabled. Can be repeated."
         ),
     ] = None,
     rows: Annotated[
@@ -85,9 +86,9 @@ def detect(
     project: Annotated[
         str, typer.Option(metavar="NAME", help="With --stats: only this project.")
     ] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> int:
-    """Detect the intent of a message and read its arguments."""
+    """Detect the intent of a message and extract its arguments."""
     if stats:
         if text or rows is not None:
             raise ArgumentError(

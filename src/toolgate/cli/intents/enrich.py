@@ -20,7 +20,7 @@ __all__ = ["app"]
 app = typer.Typer(add_completion=False)
 
 
-@app.command(help="Show the rules and tools that are added to a message for a model.")
+@app.command(help="Show the rules and tools that Toolgate adds to a message for a model.")
 def enrich(
     text: Annotated[
         list[str] | None,
@@ -31,18 +31,20 @@ def enrich(
         typer.Option(
             "--query",
             metavar="STEP",
-            help="Show the rules that getKnowledge returns for this step. Repeatable.",
+            help="Show the rules that getKnowledge returns for this step. Can be repeated.",
         ),
     ] = None,
     packs: Annotated[
         list[Path] | None,
         typer.Option(
-            "--pack", metavar="DIR", help="Also use this pack, or the packs in DIR. Repeatable."
+            "--pack",
+            metavar="DIR",
+            help="Also use this pack, or the packs in DIR. Can be repeated.",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> int:
-    """Show the rules and tools that are added to a message for a model."""
+    """Show the rules and tools that Toolgate adds to a message for a model."""
     if queries and text:
         raise ArgumentError("A message and --query exclude each other.", hint="Use one of them.")
     body: Json = {"queries": queries} if queries else {"prompt": _message(text or [])}

@@ -46,7 +46,7 @@ for _path in sorted(Path(str(builtin.__file__)).parent.glob("*/commands.py")):
     app.add_typer(_module.app, name=_path.parent.name)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the pack.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 @app.command()
@@ -60,7 +60,7 @@ def new(
     ] = "",
     as_json: AsJson = False,
 ) -> int:
-    """Create a pack with an intent, rules and a tool, with comments about all options.
+    """Create a pack with a sample intent, rules and a tool; comments explain all options.
 
     JSON: {"name", "folder", "files"}
     """
@@ -90,9 +90,8 @@ def lint(
 ) -> int:
     """Check packs and suggest fixes.
 
-    An error means that something does not work, a warning that results will be wrong; advice is
-    optional. Exit status 1 if
-    there are errors or warnings, 3 if there is no pack.
+    Errors: something does not work. Warnings: results will be wrong. Advice: optional. Exit status
+    1 if there are errors or warnings, 3 if there is no pack.
 
     JSON: {"findings": [{"pack", "rule", "level", "intent", "file", "line", "text", "mend"}],
     "packs": [{"name", "folder", "errors", "warnings", "advice", "intents": [{"name", "prompts",
@@ -278,27 +277,31 @@ def run_tests(
 
 @app.command()
 def learn(
-    messages: Annotated[list[str], typer.Argument(metavar="MESSAGE...", help="Messages.")],
+    messages: Annotated[list[str], typer.Argument(metavar="MESSAGE...", help="Messages to add.")],
     intent: Annotated[
         str,
         typer.Option(
-            metavar="NAME", help="Their intent; `none` if no intent of the pack is meant."
+            metavar="NAME",
+            help="Intent of the messages; `none` if they match no intent in the pack.",
         ),
     ],
     pack: Annotated[
         str, typer.Option(metavar="NAME", help="The pack, if the intent is `none`.")
     ] = "",
     yes: Annotated[
-        bool, typer.Option("--yes", help="Write them, even if known messages would be wrong.")
+        bool,
+        typer.Option(
+            "--yes", help="Write the prompts even if known messages would be misclassified."
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Add messages to an intent as example prompts, after a preview of what that changes.
+    """Add messages to an intent as example prompts, after checking what that would change.
 
-    All known messages are classified with and without the new prompts: the prompts of all packs and
-    the messages in their tests.jsonl. If none of them becomes wrong, the new prompts are written.
-    Otherwise the messages that become wrong are listed, nothing is written without --yes, and the
-    exit status is 1.
+    Classifies all known messages (the prompts of all packs and the messages in their tests.jsonl)
+    with and without the new prompts. If none of them is newly misclassified, the prompts are
+    written. Otherwise those messages are listed, nothing is written without --yes, and the exit
+    status is 1.
 
     JSON: {"intent", "file", "written", "known", "changed": [{"message", "before", "after",
     "expected", "regression"}]}

@@ -56,7 +56,8 @@ Action = Annotated[
     typer.Option(
         "--action",
         metavar="ACTION",
-        help="Such as discover, call, list (tools/list) or login (refused logins).",
+        help="Only records of this action, such as discover, call, list (tools/list) or login "
+        "(refused logins).",
     ),
 ]
 Server = Annotated[str | None, typer.Option("--server", metavar="NAME", help="Name of a server.")]
@@ -65,7 +66,7 @@ Status = Annotated[
     typer.Option(
         "--status",
         metavar="STATUS",
-        help="ok, tool_error, or the code of an error such as timed_out.",
+        help="Only records with this status: ok, tool_error, or an error code such as timed_out.",
     ),
 ]
 Since = Annotated[
@@ -73,13 +74,16 @@ Since = Annotated[
     typer.Option(
         "--since",
         metavar="TIME",
-        help="A time (2026-07-28, 2026-07-28T09:30, local) or an age (90m, 24h, 7d).",
+        help="Only records since this local time (2026-07-28, 2026-07-28T09:30) or within this "
+        "period (90m, 24h, 7d).",
     ),
 ]
 
 Until = Annotated[
     str | None,
-    typer.Option("--until", metavar="TIME", help="Only records before this time; as --since."),
+    typer.Option(
+        "--until", metavar="TIME", help="Only records before this time (same format as --since)."
+    ),
 ]
 Tool = Annotated[
     str | None, typer.Option("--tool", metavar="KEY", help="Key of a tool: SERVER:TOOL.")
@@ -111,7 +115,7 @@ def list_records(
     ] = 50,
     before: Annotated[
         bool,
-        typer.Option("--before", help="Also show the records that are written before each call."),
+        typer.Option("--before", help="Also show the records written before each call starts."),
     ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the records as JSON, with all fields.")
@@ -146,8 +150,9 @@ def export(
         str,
         typer.Option(
             "--format",
-            metavar="FORM",
-            help="jsonl (JSON Lines, all fields), csv, or ocsf (OCSF 1.3 events, one per line).",
+            metavar="FORMAT",
+            help="Output format: jsonl (JSON Lines, all fields), csv, or ocsf (OCSF 1.3 events, "
+            "one per line).",
         ),
     ] = "jsonl",
     action: Action = None,
@@ -163,7 +168,7 @@ def export(
 ) -> int:
     """Write all records to FILE, oldest first. Exit status 3 if there are none.
 
-    JSON Lines have the fields of `audit list --json`.
+    JSON Lines records have the same fields as `audit list --json`.
     """
     if form not in EXPORT_FORMATS:
         raise ArgumentError(
@@ -192,7 +197,7 @@ def export(
 
 @app.command()
 def verify(
-    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> int:
     """Verify that no record was changed, removed or moved since it was written.
 
@@ -205,13 +210,17 @@ def verify(
 def compare(
     since: Since = "7d",
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print the numbers as JSON; the strategy `off` is null.")
+        bool,
+        typer.Option(
+            "--json", help="Print the numbers as JSON; the strategy `off` appears as null."
+        ),
     ] = False,
 ) -> int:
     """Compare search strategies across recorded conversations: cost, time and success.
 
     With experiment_percent, a share of the conversations uses a different search strategy. A search
-    succeeded if a tool of its answer was called afterwards. Exit status 3 if there are no searches.
+    counts as successful if one of the tools it returned was called afterwards. Exit status 3 if
+    there are no searches.
     """
     return anyio.run(_compare, _parse_time(since), as_json)
 

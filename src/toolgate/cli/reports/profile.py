@@ -51,26 +51,26 @@ class _SearchResult:
 def profile(
     other: Annotated[
         Path | None,
-        typer.Option("--with", metavar="FILE", help="A toolgate.toml with other settings."),
+        typer.Option("--with", metavar="FILE", help="Use the settings in this toolgate.toml."),
     ] = None,
     optimization: Annotated[
-        str | None, typer.Option("--optimization", metavar="NAME", help="Another search strategy.")
+        str | None, typer.Option("--optimization", metavar="NAME", help="Use this search strategy.")
     ] = None,
     embedder: Annotated[
-        str | None, typer.Option("--embedder", metavar="NAME", help="Another embedder.")
+        str | None, typer.Option("--embedder", metavar="NAME", help="Use this embedder.")
     ] = None,
     weight: Annotated[
         list[str] | None,
-        typer.Option("--weight", metavar="NAME=VALUE", help="Another weight of the hybrid search."),
+        typer.Option("--weight", metavar="NAME=VALUE", help="Use this weight in hybrid search."),
     ] = None,
     budget: Annotated[
         int | None,
-        typer.Option("--budget", min=200, metavar="N", help="Another token budget."),
+        typer.Option("--budget", min=200, metavar="N", help="Use this token budget."),
     ] = None,
     days: Annotated[
         float, typer.Option("--days", min=0.001, metavar="N", help="Number of days. Default: 7.")
     ] = 7.0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> int:
     """Replay past searches with different settings and show the differences.
 

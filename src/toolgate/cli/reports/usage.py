@@ -13,15 +13,17 @@ from toolgate.errors import ArgumentError
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Show and delete what was learned from use.", no_args_is_help=True, add_completion=False
+    help="Show or delete what search has learned from tool usage.",
+    no_args_is_help=True,
+    add_completion=False,
 )
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 @app.command()
 def status(as_json: AsJson = False) -> int:
-    """Show how much was learned.
+    """Show how much search has learned.
 
     JSON: {"enabled", "requests", "tools", "pairs", "judged", "pending", "dropped", "last_error"}
     """
@@ -30,7 +32,7 @@ def status(as_json: AsJson = False) -> int:
 
 @app.command()
 def clear(
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     as_json: AsJson = False,
 ) -> int:
     """Delete the usage log; the search starts learning from scratch."""

@@ -21,16 +21,16 @@ _POLL_S = 0.2
 """Seconds between two checks of a log that is followed (chosen)."""
 
 
-@app.command(help="Show the log of the background gateway, and follow it with -f.")
+@app.command(help="Show the background gateway's log; -f follows it.")
 def logs(
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Print new lines as they come, until Ctrl-C.")
+        bool, typer.Option("--follow", "-f", help="Keep printing new lines until Ctrl-C.")
     ] = False,
     lines: Annotated[
-        int, typer.Option("--lines", "-n", metavar="NUMBER", min=0, help="Number of lines.")
+        int, typer.Option("--lines", "-n", metavar="NUMBER", min=0, help="Number of lines to show.")
     ] = 50,
 ) -> int:
-    """Show the log of the background gateway, and follow it with -f.
+    """Show the background gateway's log; -f follows it.
 
     A gateway that was started by `toolgate serve` in a terminal writes to that terminal, unless the
     setting log.file names a file.

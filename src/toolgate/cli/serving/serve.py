@@ -35,41 +35,44 @@ command = PlainCommand(
     name="serve",
     help="""Serve the gateway over HTTP.
 
-    MCP clients connect to http://HOST:PORT/mcp, programs to http://HOST:PORT/api/v1. Ctrl-C
-    and SIGTERM stop it once active calls have finished; SIGHUP reloads the configuration, or
-    restarts several workers one by one without losing a call.
+    MCP clients connect to http://HOST:PORT/mcp; the REST API is at http://HOST:PORT/api/v1. Ctrl-C
+    and SIGTERM stop the gateway once active calls have finished. SIGHUP reloads the configuration;
+    with several workers, it restarts them one by one without losing a call.
     """,
     options=(
         Option(
             flags=("--host",),
             metavar="ADDRESS",
-            help="Address to listen on. Default: serve.host, which is 127.0.0.1.",
+            help="Address to listen on. Default: the serve.host setting (127.0.0.1 unless "
+            "configured).",
         ),
         Option(
             flags=("--port", "-p"),
             metavar="NUMBER",
             kind=int,
             maximum=65_535,
-            help="Port to listen on, 0 for a free one. Default: serve.port, which is 7420.",
+            help="Port to listen on; 0 picks a free port. Default: the serve.port setting (7420 "
+            "unless configured).",
         ),
         Option(
             flags=("--auth",),
             metavar="local|required",
-            help="Whether clients need a token. Default: the setting auth, which is local.",
+            help="Whether clients need a token. Default: the auth setting (local unless "
+            "configured).",
         ),
         Option(
             flags=("--log-file",),
             metavar="FILE",
-            help="Write the log to this file. Default: the setting log.file; without one, standard"
-            " error.",
+            help="Write the log to this file. Default: the log.file setting, otherwise standard "
+            "error.",
         ),
         Option(
             flags=("--workers",),
             metavar="NUMBER",
             kind=int,
             maximum=64,
-            help="Processes that serve the port, to use more cores; needs Linux and PostgreSQL."
-            " Default: serve.workers, which is 1.",
+            help="Number of worker processes; more than one requires Linux and PostgreSQL. "
+            "Default: the serve.workers setting (1 unless configured).",
         ),
         Option(flags=("--dev",), kind=bool, help=DEV_HELP),
     ),

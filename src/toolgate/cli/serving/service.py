@@ -40,15 +40,18 @@ _COMMAND_TIMEOUT_S = 60.0
 @app.command()
 def install(
     show: Annotated[
-        bool, typer.Option("--print", help="Only print the definition, and where it belongs.")
+        bool,
+        typer.Option(
+            "--print", help="Only print the service definition and the path it belongs at."
+        ),
     ] = False,
 ) -> int:
-    """Write the definition for this system's service manager, and start the service.
+    """Install Toolgate as a service with this system's service manager, and start it.
 
     systemd (user unit) on Linux, launchd (agent) on macOS, the task scheduler on Windows. The
-    service uses the configuration that this command finds, and the PATH of this shell. Variables
-    that the configuration reads, such as secrets, must be set for the service: on Linux in the file
-    that the unit names as EnvironmentFile. On Linux the service stops when you log out, unless you
+    service uses the configuration file that this command finds and your shell's PATH. Environment
+    variables used in the configuration (such as secrets) must be set for the service itself: on
+    Linux, in the unit's EnvironmentFile. On Linux the service stops when you log out, unless you
     run `loginctl enable-linger`.
     """
     definition = definition_for(load_settings())
@@ -77,7 +80,7 @@ def uninstall() -> int:
 
 @app.command()
 def status() -> int:
-    """Show whether the service is installed and runs; exit status 3 if it does not."""
+    """Show whether the service is installed and running. Exit status 3 if it is not."""
     definition = definition_for(load_settings())
     if not definition.path.exists():
         note("It is not installed. Install it: toolgate service install")

@@ -47,10 +47,10 @@ def start(
             metavar="NUMBER",
             min=1,
             max=64,
-            help="Processes that serve the port; more than one needs Linux and PostgreSQL.",
+            help="Number of worker processes; more than one requires Linux and PostgreSQL.",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> int:
     """Start the gateway in the background.
 

@@ -27,7 +27,7 @@ app = typer.Typer(add_completion=False)
 
 @app.command(help="Show whether the gateway is running, and the state of its servers.")
 def status(
-    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> int:
     """Show whether the gateway is running, and the state of its servers.
 

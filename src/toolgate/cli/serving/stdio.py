@@ -18,10 +18,10 @@ def stdio(standalone: bool = False, dev: bool = False) -> int:
 
 command = PlainCommand(
     name="stdio",
-    help="""Serve the gateway on standard input and output, for a client that starts it.
+    help="""Serve the gateway over stdio, for clients that start it themselves.
 
-    Relays to the gateway that runs on this machine with the same store and configuration file, or
-    starts one that ends with the client.
+    Connects to a gateway already running on this machine with the same store and configuration
+    file. Otherwise starts one that stops when the client disconnects.
     """,
     options=(
         Option(

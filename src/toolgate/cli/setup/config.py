@@ -33,11 +33,12 @@ app = typer.Typer(
 
 @app.command()
 def check(
-    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> int:
-    """Read the configuration as `serve` does, and report errors and warnings.
+    """Load the configuration the way `serve` does, and report errors and warnings.
 
-    Exit status 2 if a file is invalid, or a server, search or other plugin cannot be used.
+    Exit status 2 if a file is invalid, or if a server, a search strategy or another plugin cannot
+    be used.
     """
     options = shared_options()
     try:

@@ -22,12 +22,12 @@ from toolgate.types import AuditRecord, Json
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Upgrade, check, back up and restore the store while a gateway runs.",
+    help="Upgrade, check, back up and restore the store, even while a gateway is running.",
     no_args_is_help=True,
     add_completion=False,
 )
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 File = Annotated[Path, typer.Argument(metavar="FILE", help="Backup file (SQLite).")]
 
 
@@ -35,7 +35,7 @@ File = Annotated[Path, typer.Argument(metavar="FILE", help="Backup file (SQLite)
 def upgrade(as_json: AsJson = False) -> int:
     """Upgrade the schema of the store.
 
-    Toolgate upgrades a SQLite store when it starts; PostgreSQL only with this command.
+    SQLite stores are upgraded automatically at startup; PostgreSQL stores only with this command.
 
     JSON: {"store", "before": schema or null, "after": schema, "copy": path or null}
     """
@@ -60,8 +60,8 @@ def backup(
 ) -> int:
     """Write a consistent snapshot of the store to FILE.
 
-    The file is a SQLite database for any kind of store, for `toolgate db restore`. It contains
-    everything in the store: keep it private.
+    The backup is a SQLite file, whatever the kind of store; restore it with `toolgate db restore`.
+    It contains everything in the store: keep it private.
 
     JSON: {"store", "file": path, "bytes"}
     """

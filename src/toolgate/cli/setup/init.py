@@ -106,27 +106,29 @@ def init(
         bool,
         typer.Option(
             "--by-reference",
-            help="Reference the clients' files in toolgate.toml instead of copying their servers.",
+            help="Add references to the clients' files to toolgate.toml instead of copying the "
+            "servers.",
         ),
     ] = False,
     write_back: Annotated[
         bool,
         typer.Option(
             "--write-back",
-            help="Also replace the servers in the clients' files with Toolgate. Keeps backups.",
+            help="Also replace the servers in the clients' files with Toolgate. Backups are kept.",
         ),
     ] = False,
     project_files: Annotated[
         bool,
         typer.Option(
             "--project-files",
-            help="With --write-back: also change files in projects, which others may share.",
+            help="With --write-back: also change project files, which may be shared with other "
+            "people.",
         ),
     ] = False,
     every_project: Annotated[
         bool,
         typer.Option(
-            "--all-projects", help="Also import the servers of other projects in Claude Code."
+            "--all-projects", help="Also import servers from your other Claude Code projects."
         ),
     ] = False,
     here: Annotated[
@@ -141,26 +143,26 @@ def init(
         bool,
         typer.Option(
             "--rules",
-            help="Only add a note to the project's instruction files (such as AGENTS.md): call"
-            " processPrompt first.",
+            help="Only add a note to the project's instruction files (such as AGENTS.md) that "
+            "tells the model to call processPrompt first.",
         ),
     ] = False,
     undo: Annotated[
-        bool, typer.Option("--undo", help="Restore all files that init has changed.")
+        bool, typer.Option("--undo", help="Restore all files changed by init.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be written.")] = False,
     no_check: Annotated[
-        bool, typer.Option("--no-check", help="Do not start the imported servers to see them work.")
+        bool, typer.Option("--no-check", help="Do not test the imported servers by starting them.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> int:
-    """Import the MCP servers of your other clients and write toolgate.toml.
+    """Import MCP servers from your clients and write toolgate.toml.
 
-    Searches the files of Claude Desktop, Claude Code, Cursor, VS Code, Windsurf, Zed, Cline,
-    Gemini CLI, Codex, Continue, OpenCode, LM Studio, Kiro, Roo Code, Amp, Antigravity, Trae,
-    Goose, JetBrains AI Assistant and Junie, and Copilot in JetBrains, in your home folder and in
-    the current project.
+    Looks in your home folder and the current project for the configuration files of these clients:
+    Claude Desktop, Claude Code, Cursor, VS Code, Windsurf, Zed, Cline, Gemini CLI, Codex, Continue,
+    OpenCode, LM Studio, Kiro, Roo Code, Amp, Antigravity, Trae, Goose, JetBrains AI Assistant,
+    Junie, Copilot in JetBrains.
     """
     wish = _InitOptions(
         by_reference=by_reference,

@@ -26,7 +26,7 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def paths(
-    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> int:
     """Show where Toolgate stores its files."""
     options = shared_options()

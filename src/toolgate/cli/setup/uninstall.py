@@ -47,7 +47,7 @@ class InstalledItem:
 @app.command(help="Show or remove everything that Toolgate installed on this machine.")
 def uninstall(
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only list what would be removed: the default.")
+        bool, typer.Option("--dry-run", help="Only list what would be removed (default).")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Remove it.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the list as JSON.")] = False,

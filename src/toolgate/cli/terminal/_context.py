@@ -6,7 +6,9 @@ from pathlib import Path
 
 __all__ = ["DEV_HELP", "SharedOptions", "set_shared_options", "shared_options"]
 
-DEV_HELP = "For pack authors: use intents with dev = true, reload packs when files change."
+DEV_HELP = (
+    "For pack authors: use intents marked dev = true, and reload packs when their files change."
+)
 """Help text of `--dev`."""
 
 

@@ -89,19 +89,20 @@ SHARED_OPTIONS = (
         flags=("--config",),
         metavar="FILE",
         kind=Path,
-        help="Read this configuration file instead of searching for toolgate.toml.",
+        help="Use this configuration file instead of searching for toolgate.toml.",
     ),
     Option(
         flags=("--import",),
         metavar="FILE",
         repeated=True,
-        help="Also use the servers in this file (toolgate.toml or mcpServers JSON). Repeatable.",
+        help="Also load servers from this file (toolgate.toml or mcpServers JSON). Can be "
+        "repeated.",
     ),
     Option(
         flags=("--verbose", "-v"),
         kind=bool,
         repeated=True,
-        help="Show more log output, and tracebacks of errors.",
+        help="Show more log output and full tracebacks.",
     ),
 )
 """Global options, accepted before or after the name of the command."""

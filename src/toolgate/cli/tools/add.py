@@ -46,20 +46,26 @@ def add(
         list[str] | None,
         typer.Argument(
             metavar="[NAME --] COMMAND ARGS... | [NAME] URL | [NAME] JSON",
-            help="What the server's documentation shows; - reads standard input.",
+            help="The command, URL or JSON from the server's documentation; - reads standard "
+            "input.",
         ),
     ] = None,
-    url: Annotated[str, typer.Option("--url", metavar="URL", help="The URL, after the name.")] = "",
+    url: Annotated[
+        str,
+        typer.Option("--url", metavar="URL", help="URL of the server, instead of a URL argument."),
+    ] = "",
     header: Annotated[
         list[str] | None,
-        typer.Option("--header", "-H", metavar="NAME=VALUE", help="Header for a URL. Repeatable."),
+        typer.Option(
+            "--header", "-H", metavar="NAME=VALUE", help="Header for a URL. Can be repeated."
+        ),
     ] = None,
     env: Annotated[
         list[str] | None,
         typer.Option(
             *("--env", "-e"),
             metavar="NAME=VALUE",
-            help="Environment variable for the command. Repeatable.",
+            help="Environment variable for the command. Can be repeated.",
         ),
     ] = None,
     cwd: Annotated[
@@ -72,14 +78,15 @@ def add(
         bool, typer.Option("--save", help="Write to toolgate.toml instead of the store.")
     ] = False,
     project: Annotated[
-        str, typer.Option("--project", metavar="PROJECT", help="Only for this project.")
+        str,
+        typer.Option("--project", metavar="PROJECT", help="Add the server to this project only."),
     ] = "",
     start: Annotated[
         Literal["always", "on-demand"] | None,
         typer.Option(
             "--start",
             metavar="WHEN",
-            help="always, or on-demand: start with the first call, stop when idle.",
+            help="always or on-demand (start on the first call, stop when idle).",
         ),
     ] = None,
     idle_s: Annotated[
@@ -87,13 +94,13 @@ def add(
         typer.Option(
             "--idle-s",
             metavar="SECONDS",
-            help="With on-demand: seconds without use before it is stopped. Default: 300.",
+            help="With on-demand: idle time in seconds before the server is stopped. Default: 300.",
         ),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what would be added.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> int:
     """Add a server: a command line, a JSON snippet or a URL.
 
@@ -103,8 +110,9 @@ def add(
 
     toolgate add '{"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}}'
 
-    Without a name, one is taken from what is added. Options stand before a command line. Values
-    can contain `${env:NAME}`: the variable is read when the server starts, and not stored.
+    If you omit the name, it is derived from the command, URL or JSON. Options go before the command
+    line. Values can contain `${env:NAME}`; it is resolved when the server starts, and the
+    variable's value is not stored.
     """
     servers = _read(words or [], url)
     config = _options(header or [], env or [], cwd=cwd, transport=transport)

@@ -63,21 +63,26 @@ command = PlainCommand(
         Option(
             flags=("--args",),
             metavar="JSON",
-            help="All arguments as a JSON object; @FILE or - to read them.",
+            help="All arguments as a JSON object; @FILE reads them from a file, - from standard "
+            "input.",
         ),
         Option(
             flags=("--arg",),
             metavar="NAME=VALUE",
             repeated=True,
-            help="One argument. Repeatable.",
+            help="One argument. Can be repeated.",
         ),
-        Option(flags=("--select",), metavar="JQ", help="Print only this part: a jq filter."),
+        Option(
+            flags=("--select",),
+            metavar="JQ",
+            help="Print only the part of the result that this jq filter selects.",
+        ),
         Option(
             flags=("--format",),
             parameter="form",
             metavar="FORMAT",
             choices=FORMATS,
-            help="json, csv, table or text.",
+            help="Output format: json, csv, table or text.",
         ),
         Option(
             flags=("--json",),

@@ -24,9 +24,11 @@ def describe(
     ],
     indexed: Annotated[
         bool,
-        typer.Option("--indexed", help="Also show the texts that are embedded for the search."),
+        typer.Option(
+            "--indexed", help="Also show the texts that are embedded for semantic search."
+        ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> int:
     """Show what tools do and which arguments they take."""
     return anyio.run(_describe, keys, indexed, as_json)

@@ -25,7 +25,7 @@ app = typer.Typer(
     add_completion=False,
 )
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 @app.command("test")
@@ -60,10 +60,9 @@ def export(
     ] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Export a model for the embedder `onnx`, with int8 weights and one scale per channel.
+    """Export a model for the `onnx` embedder, with int8 weights and one scale per channel.
 
-    Needs torch, from the extra `export`; using the exported model does not need it. Nothing is
-    downloaded.
+    Requires torch (extra `export`); using the exported model does not. Nothing is downloaded.
 
     JSON: {"folder", "identity", "dim", "size_bytes", "pooling", "max_length", "query_prefix",
     "document_prefix", "cosine"}

@@ -24,12 +24,12 @@ from toolgate.types import Json
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Show, recompute and remove the vectors of the tool search.",
+    help="Show, recompute and remove the vectors used by tool search.",
     no_args_is_help=True,
     add_completion=False,
 )
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 _POLL_S = 0.1
 """Seconds between two checks of the index (chosen)."""

@@ -27,6 +27,32 @@ class _Pairs(NamedTuple):
     reset: Sequence[str]
 
 
+Value = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="PARAMETER=VALUE",
+        help="Always send this value, and hide the parameter from callers. Can be repeated.",
+    ),
+]
+Default = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--default",
+        metavar="PARAMETER=VALUE",
+        help="Send this value if the caller gives none. Can be repeated.",
+    ),
+]
+Table = Annotated[
+    str,
+    typer.Option(
+        "--table",
+        metavar="JSON",
+        help="The complete override as JSON; @FILE reads it from a file, - from standard input.",
+    ),
+]
+
+
 def override(
     key: Annotated[str, typer.Argument(metavar="KEY", help="Key of the tool, server:tool.")],
     name: Annotated[
@@ -37,56 +63,55 @@ def override(
     ] = None,
     tag: Annotated[
         list[str] | None,
-        typer.Option("--tag", metavar="WORD", help="Word to find it by. Repeatable."),
+        typer.Option(
+            "--tag", metavar="WORD", help="Extra search keyword for the tool. Can be repeated."
+        ),
     ] = None,
     hide: Annotated[
-        bool | None, typer.Option("--hide/--show", help="Whether nobody sees it.")
+        bool | None,
+        typer.Option("--hide/--show", help="Hide the tool from everyone, or show it again."),
     ] = None,
-    value: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="PARAMETER=VALUE", help="Always send this, unseen. Repeatable."
-        ),
-    ] = None,
-    default: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--default", metavar="PARAMETER=VALUE", help="Send it by default. Repeatable."
-        ),
-    ] = None,
+    value: Value = None,
+    default: Default = None,
     hide_parameter: Annotated[
         list[str] | None,
-        typer.Option("--hide-parameter", metavar="PARAMETER", help="Never send it. Repeatable."),
+        typer.Option(
+            "--hide-parameter",
+            metavar="PARAMETER",
+            help="Hide the parameter and never send it. Can be repeated.",
+        ),
     ] = None,
     describe: Annotated[
         list[str] | None,
-        typer.Option("--describe", metavar="PARAMETER=TEXT", help="Its description. Repeatable."),
+        typer.Option(
+            "--describe",
+            metavar="PARAMETER=TEXT",
+            help="Description of a parameter. Can be repeated.",
+        ),
     ] = None,
     reset: Annotated[
         list[str] | None,
         typer.Option(
-            "--reset", metavar="PARAMETER", help="Leave it as the server has it. Repeatable."
+            "--reset",
+            metavar="PARAMETER",
+            help="Remove all changes to this parameter. Can be repeated.",
         ),
     ] = None,
-    table: Annotated[
-        str,
-        typer.Option(
-            "--table", metavar="JSON", help="The whole override as JSON; @FILE or - to read it."
-        ),
-    ] = "",
-    remove: Annotated[bool, typer.Option("--remove", help="Offer it as the server does.")] = False,
+    table: Table = "",
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the override.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show how it would be offered.")
+        bool, typer.Option("--dry-run", help="Only show the result; save nothing.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> int:
-    """Offer a tool in another way; without options, show how it is offered.
+    """Change how a tool is presented to clients. Without options, show its current presentation.
 
     toolgate servers override tracker:create_issue --name report_bug --set repo=acme/app
 
     toolgate servers override tracker:create_issue --set 'reporter=${user.name}'
 
-    What is not named stays as it was. VALUE is JSON where that fits the parameter, else a text.
+    Anything you do not specify stays unchanged. VALUE is parsed as JSON if that fits the parameter,
+    otherwise it is taken as a string.
     """
     changes: Json = {"name": name, "description": description, "tags": tag, "hide": hide}
     changes = {option: given for option, given in changes.items() if given is not None}

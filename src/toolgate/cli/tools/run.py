@@ -31,20 +31,26 @@ def run(
     ] = "",
     entry: Annotated[
         list[str] | None,
-        typer.Option("--input", metavar="NAME=VALUE", help="One input. Repeatable."),
+        typer.Option("--input", metavar="NAME=VALUE", help="One input. Can be repeated."),
     ] = None,
     inputs: Annotated[
         str,
         typer.Option(
-            "--inputs", metavar="JSON", help="All inputs as a JSON object; @FILE or - to read them."
+            "--inputs",
+            metavar="JSON",
+            help="All inputs as a JSON object; @FILE reads them from a file, - from standard "
+            "input.",
         ),
     ] = "",
     timeout_s: Annotated[
         float,
-        typer.Option("--timeout", metavar="S", help="Time limit in seconds, including tool calls."),
+        typer.Option(
+            "--timeout", metavar="SECONDS", help="Time limit in seconds, including tool calls."
+        ),
     ] = 0.0,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only list the tools that the program names.")
+        bool,
+        typer.Option("--dry-run", help="Only list the tools that the program uses; do not run it."),
     ] = False,
     resume: Annotated[
         str, typer.Option("--resume", metavar="ID", help="Resume a parked program.")
@@ -62,7 +68,7 @@ def run(
         return anyio.run(_forget if forget else _list_kept, forget, as_json)
     if bool(file) == bool(resume):
         raise ArgumentError(
-            "There is " + ("a file and a program that waited." if file else "no program."),
+            "toolgate run needs either FILE or --resume.",
             allowed="Allowed: FILE, or --resume with the id of a program that is parked.",
         )
     body: Json = {"maxResultTokens": _WHOLE_RESULT_TOKENS}

@@ -81,13 +81,14 @@ command = PlainCommand(
             flags=("--server",),
             metavar="NAME",
             repeated=True,
-            help="Only tools of this server. Repeatable.",
+            help="Only tools from this server. Can be repeated.",
         ),
         Option(
             flags=("--kind",),
             metavar="KIND",
             repeated=True,
-            help="Only tool, prompt, resource, template or skill. Repeatable.",
+            help="Only results of this kind: tool, prompt, resource, template or skill. Can be "
+            "repeated.",
         ),
         Option(flags=("--group",), metavar="NAME", help="Only tools of this capability group."),
         Option(
@@ -104,9 +105,10 @@ command = PlainCommand(
         Option(
             flags=("--mark",),
             metavar="right|wrong",
-            help="Rate a result of the last search instead; QUERY is its key: server:tool.",
+            help="Instead of searching, rate a result of your last search; pass its key "
+            "(server:tool) as QUERY.",
         ),
-        Option(flags=("--json",), parameter="as_json", kind=bool, help="Print the answer as JSON."),
+        Option(flags=("--json",), parameter="as_json", kind=bool, help="Print the result as JSON."),
     ),
     call=search,
 )

@@ -32,7 +32,7 @@ app = typer.Typer(
 )
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the server.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 @app.command("list")
@@ -47,7 +47,7 @@ register_override(app)
 
 @app.command()
 def remove(name: Name) -> int:
-    """Remove a server from the store or from toolgate.toml, with a backup of the file."""
+    """Remove a server from the store or from toolgate.toml (the file is backed up first)."""
     return anyio.run(_remove, name)
 
 
@@ -59,7 +59,7 @@ def enable(name: Name) -> int:
 
 @app.command()
 def disable(name: Name) -> int:
-    """Disable a server: its tools are not listed, found or run."""
+    """Disable a server, so that its tools can no longer be listed, found or called."""
     return anyio.run(_switch, name, "disable")
 
 
@@ -71,18 +71,18 @@ def schedule(
         typer.Option(
             "--start",
             metavar="WHEN",
-            help="always, or on-demand: start with the first call, stop when idle.",
+            help="always or on-demand (start on the first call, stop when idle).",
         ),
     ] = None,
     idle_s: Annotated[
         float | None,
         typer.Option(
-            "--idle-s", metavar="SECONDS", help="Seconds without use before it is stopped."
+            "--idle-s", metavar="SECONDS", help="Idle time in seconds before the server is stopped."
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Start a server on demand and stop it when idle, or let it run always."""
+    """Choose whether a server runs all the time or only on demand."""
     if start is None and idle_s is None:
         raise ArgumentError("Nothing is changed.", allowed="Allowed: --start, --idle-s, or both.")
     body: Json = {"start": start} if start is not None else {}
@@ -109,13 +109,15 @@ def login(
     project: Annotated[
         str,
         typer.Option(
-            "--project", metavar="PROJECT", help="For this project, if each project has its own."
+            "--project",
+            metavar="PROJECT",
+            help="For this project, if each project has its own login.",
         ),
     ] = "",
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the URL.")] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Log in to an HTTP server with a browser (OAuth 2.1)."""
+    """Log in to an MCP server over HTTP in the browser (OAuth 2.1)."""
     return anyio.run(_login, name, user, project, not no_browser, as_json)
 
 
@@ -131,7 +133,9 @@ def logout(
     project: Annotated[
         str,
         typer.Option(
-            "--project", metavar="PROJECT", help="For this project, if each project has its own."
+            "--project",
+            metavar="PROJECT",
+            help="For this project, if each project has its own login.",
         ),
     ] = "",
 ) -> int:
@@ -148,7 +152,8 @@ def approve(
         list[str] | None,
         typer.Argument(
             metavar="[DEFINITION]...",
-            help="Only these: names of tools or prompts, URIs, or the word instructions.",
+            help="Only these definitions: tool or prompt names, resource URIs, or the word"
+            " `instructions`.",
         ),
     ] = None,
     kind: Annotated[
@@ -156,11 +161,11 @@ def approve(
         typer.Option(
             "--kind",
             metavar="KIND",
-            help="Only tool, prompt, resource, template or instructions.",
+            help="Only definitions of this kind: tool, prompt, resource, template or instructions.",
         ),
     ] = None,
     reject: Annotated[bool, typer.Option("--reject", help="Reject them instead.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     as_json: AsJson = False,
 ) -> int:
     """Show quarantined tools, prompts, resources, templates and instructions, and approve them.

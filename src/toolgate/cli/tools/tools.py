@@ -18,7 +18,7 @@ app = typer.Typer(add_completion=False)
 @app.command(help="List the tools of all servers.")
 def tools(
     server: Annotated[
-        str | None, typer.Option("--server", metavar="NAME", help="Only tools of this server.")
+        str | None, typer.Option("--server", metavar="NAME", help="Only tools from this server.")
     ] = None,
     groups: Annotated[
         bool, typer.Option("--groups", help="List the capability groups instead.")

@@ -396,8 +396,8 @@ class CredentialProvider:
         theirs = self._callers.get(subject, "")
         if not theirs:
             raise LoginNeededError(
-                f"The server {spec.name!r} is shown a token that the caller's own is exchanged"
-                " for, and the caller has none of an identity provider.",
+                f"The server {spec.name!r} needs the caller's token from an identity provider, to "
+                "exchange it for its own, and the caller has none.",
                 server=spec.name,
                 hint="Use a token of the identity provider that [authn.options.jwt] names.",
             )

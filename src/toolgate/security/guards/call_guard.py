@@ -297,7 +297,7 @@ class CallGuard:
                     raise GuardError(
                         f"The SQL in the argument {name!r} of {key} was refused: "
                         f"{verdict.reason}{why}",
-                        allowed="Only one statement that reads and changes nothing is.",
+                        allowed="Allowed: one statement that only reads.",
                         hint=f"Correct it (rule: {verdict.rule}).",
                     )
 

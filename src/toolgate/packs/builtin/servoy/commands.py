@@ -27,12 +27,12 @@ def group() -> None:
 @app.command()
 def roundtrip(
     path: Annotated[Path, typer.Argument(metavar="PATH", help="A folder, or one file.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,  # noqa: FBT002
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,  # noqa: FBT002
 ) -> int:
-    """Parse and write every .rel .val .dbi .obj .tbl file below a folder, in memory.
+    """Parse every .rel, .val, .dbi, .obj and .tbl file below a folder and write it again in memory.
 
-    Nothing on disk is changed. A file that cannot be parsed, or that is not reproduced byte for
-    byte, counts as different; then the exit status is 1.
+    Nothing on disk is changed. Files that cannot be parsed, or are not reproduced byte for byte,
+    count as different; if there are any, the exit status is 1.
     """
     if not path.exists():
         raise ArgumentError(f"There is no file or folder {str(path)!r}.", hint="Choose another.")

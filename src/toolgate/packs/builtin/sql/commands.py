@@ -50,10 +50,10 @@ def check(
     """Check whether each input is exactly one read-only SQL statement.
 
     Each line of input is {"id", "sql"}; each line of output {"id", "allowed", "reason"}, in the
-    same order. For PostgreSQL a line can list the columns of each table, as
-    "columns": {"orders": ["id", "total"]}: then t.f is allowed only if f is a listed column of t,
-    because PostgreSQL may otherwise call a function f. The exit status does not depend on the
-    results: it is 0, or 2 if a line cannot be read. No database is needed.
+    same order. For PostgreSQL a line can list the columns of each table, as "columns": {"orders":
+    ["id", "total"]}. With it, t.f is allowed only if f is one of the listed columns of t; otherwise
+    PostgreSQL might call a function f. The exit status is 0 whatever the results, or 2 if a line
+    cannot be read. No database is needed.
     """
     if dialect.strip().lower() != "any" and dialect_named(dialect) is None:
         raise ArgumentError(

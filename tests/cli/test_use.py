@@ -322,7 +322,7 @@ def test_a_tool_that_asks_its_user_is_not_taken_for_done(
     )
     said = capsys.readouterr()
     assert said.out == ""
-    assert "asks for input" in said.err
+    assert "is asking for input" in said.err
     assert "'Your name?'" in said.err
 
 

@@ -126,7 +126,7 @@ async def test_a_call_is_approved_within_the_thread_and_the_turn_goes_on() -> No
         name, events = await browser.say("Order the weather of Bonn")
         assert "approval" in [kind for kind, _ in events]
         thread = await browser.page(f"thread?name={name}")
-        assert "awaits approval" in visible_text(thread)
+        assert "is waiting for approval" in visible_text(thread)
         found = re.search(r'name="id" value="([^"]+)"', thread)
         assert found is not None
         refused = await browser.send("chat/decide", 400, name=name, id="other", do="approve")
@@ -137,7 +137,7 @@ async def test_a_call_is_approved_within_the_thread_and_the_turn_goes_on() -> No
         assert cities(server) == ["Bonn"]
         told = visible_text(await browser.page(f"thread?name={name}"))
         assert "It is ordered." in told
-        assert "awaits approval" not in told
+        assert "is waiting for approval" not in told
 
 
 async def test_documents_are_added_searched_and_removed_in_the_console() -> None:
@@ -161,11 +161,11 @@ async def test_documents_are_added_searched_and_removed_in_the_console() -> None
         ):
             assert reason in await browser.send(page, 400, name="help", do="upload", **fields)
         told = visible_text(await browser.page(f"{page}?name=help"))
-        assert "Could not be imported" in told
+        assert "Failed imports" in told
         assert "x.bin x.bin is not a supported kind of document." in told
         await browser.send(page, name="help", do="dismiss", source="x.bin", origin="console:x.bin")
         told = visible_text(await browser.page(f"{page}?name=help"))
-        assert "Could not be imported" not in told
+        assert "Failed imports" not in told
         assert "vpn.md" in told
         assert "leave.html" in told
         found = visible_text(await browser.page("documents?q=how+many+days+of+leave"))

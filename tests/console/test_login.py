@@ -79,7 +79,7 @@ async def test_what_was_typed_before_another_tab_logged_in_is_kept() -> None:
         late = await place.client.post("/console/projects", data=typed, headers=ours)
         assert late.status_code == 403
         told = visible_text(late.text)
-        assert "Nothing was saved The page was loaded before your last login" in told
+        assert "Nothing was saved This page was loaded before your last login" in told
         assert "web<1>" in told
         again = dict(re.findall(r'name="(\w+)" value="([^"]*)">', late.text.partition("<main")[2]))
         again = {name: html.unescape(value) for name, value in again.items()}
@@ -116,14 +116,14 @@ async def test_nothing_that_was_typed_is_lost_when_a_session_ends() -> None:
             "/console/projects", data={"csrf": csrf[1], "name": "web<1>"}
         )
         assert late.status_code == 401
-        assert "Your input is saved" in visible_text(late.text)
+        assert "Your input is kept" in visible_text(late.text)
         fields = dict(re.findall(r'name="(csrf|sent|next)" value="([^"]*)"', late.text))
         sent = fields["sent"].replace("&#34;", '"').replace("&lt;", "<").replace("&gt;", ">")
         again = await place.client.post(
             "/console/login", data={"csrf": fields["csrf"], "sent": sent, "token": secret}
         )
         assert again.status_code == 200
-        assert "Your input is saved" in visible_text(again.text)
+        assert "Your input is kept" in visible_text(again.text)
         assert 'name="name" value="web&lt;1&gt;"' in again.text
         new = re.search(r'name="csrf" value="(\w+)"', again.text)
         assert new is not None

@@ -170,7 +170,7 @@ async def test_a_server_that_no_file_holds_is_overridden_in_the_store() -> None:
         await place.send("server", name="notes", do="enable")
         await place.send("server", name="notes", do="remove")
         page = await place.page("servers")
-        assert "Removed here" in visible_text(page)
+        assert "Removed in Toolgate" in visible_text(page)
         await place.send("servers", do="restore", name="notes")
         assert "notes" in place.app.gateway.servers.names(Caller.local())
 
@@ -205,7 +205,7 @@ async def test_a_changed_tool_is_approved_with_the_difference_in_sight() -> None
         with anyio.fail_after(HANG_S):
             await changed.wait()
         forget()
-        assert "in quarantine" in visible_text(await place.page())
+        assert "quarantined" in visible_text(await place.page())
         page = await place.page("server", name="notes")
         assert "was: - Finds notes." in visible_text(page)
         assert "is: + Finds notes and sends them away." in visible_text(page)
@@ -497,6 +497,6 @@ async def test_answers_are_compared_question_by_question(
         assert 'aria-label="settings, hit@5: 1.000"' in page
         told = visible_text(page)
         assert "partly correct" in told
-        assert "The passage with the answer was number 2. The documents support the answer." in told
+        assert "The passage with the answer was ranked 2. The documents support the answer." in told
         assert "was not among the first ten" in told
         assert "No answer. down" in told

@@ -32,7 +32,7 @@ async def test_a_prompt_is_tried_compared_saved_and_restored() -> None:
         assert "What a model receives Ask <b>again</b>: Why? H" in visible_text(tried.text)
         compared = await place.send("prompt", 200, **fields, do="compare")
         assert "is: + Ask <b>again</b>: {question}" in visible_text(compared.text)
-        assert "It was never replaced." in visible_text(compared.text)
+        assert "Never replaced." in visible_text(compared.text)
         await place.send("prompt", **fields, state=state_of(page), do="save")
         service, caller = place.app.gateway.prompts, Caller.local()
         assert (await service.prompt(caller, "vs-rephrase"))["text"] == (

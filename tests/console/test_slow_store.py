@@ -188,6 +188,6 @@ async def test_a_store_that_is_gone_is_said_and_what_was_typed_stays() -> None:
         assert fields_of(answer.text)["name"] == "web"
         answer = await place.send("tool", 503, csrf=csrf, key="notes:add", a0="hello")
         told = visible_text(answer.text)
-        assert "It may have run" in told
-        assert "Check the page before you send it again" in told
+        assert "The action may have run" in told
+        assert "Check the page before you submit it again" in told
         assert "a0 hello" in told

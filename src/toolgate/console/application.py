@@ -172,7 +172,7 @@ class Console:
                 response = self._failed(
                     request,
                     503,
-                    "The page took too long.",
+                    "This page took too long to load.",
                     "Try again with a shorter period or a narrower filter.",
                 )
             except Exception:
@@ -226,14 +226,14 @@ class Console:
         if "hx-request" not in request.http.headers or path == "navigation":
             request.badges = await waiting_badges(request)
         if route is None:
-            return self._failed(request, 404, "Page not found.", "See the menu.")
+            return self._failed(request, 404, "Page not found.", "Use the menu to find a page.")
         if request.http.method in {"GET", "HEAD"}:
             return await self._page(request, route)
         return await self._acted(request, route, waited)
 
     async def _page(self, request: PageRequest, route: Route) -> Response:
         if route.show is None:
-            return self._failed(request, 405, "Not a page.", "See the menu.")
+            return self._failed(request, 405, "Page not found.", "Use the menu to find a page.")
         try:
             with anyio.fail_after(_SLOW_S):
                 return await route.show(request)
@@ -251,8 +251,8 @@ class Console:
             return self._failed(
                 request,
                 403,
-                "The form was not sent from a page of this login.",
-                "Nothing was changed. Enable cookies, reload the page and send the form again.",
+                "The form does not belong to your current session.",
+                "Nothing was changed. Enable cookies, reload the page and submit the form again.",
             )
         request.is_acting = True
         waited.forget_saved()
@@ -329,8 +329,8 @@ class Console:
             status=403,
             title="Nothing was saved",
             reasons=[
-                "The page was loaded before your last login, or cookies are disabled. Check your"
-                " input and send it now."
+                "This page was loaded before your last login, or cookies are disabled. Check your "
+                "input and submit it again."
             ],
             doubtful=False,
             path=_with_query(request, route.path),
@@ -414,10 +414,10 @@ class _Changes:
 def _doubt(waited: StoreDeadline, *, may_act: bool) -> str:
     """Return what a form that the store delayed may have done; empty: nothing."""
     if may_act:
-        return "It may have run"
+        return "The action may have run"
     if waited.may_have_saved:
         return "It may have been saved"
-    return "Only a part was saved" if waited.has_saved else ""
+    return "Only part of it was saved" if waited.has_saved else ""
 
 
 def _with_query(request: PageRequest, path: str) -> str:

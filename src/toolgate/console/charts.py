@@ -127,7 +127,7 @@ def trendline(values: Sequence[float], *, label: str) -> Markup:
         )
         for at, value in enumerate(values)
     ]
-    summary = f"{label}: {len(values):,} times, {values[0]:.3f} at first, {values[-1]:.3f} now."
+    summary = f"{label}: {len(values):,} runs, from {values[0]:.3f} to {values[-1]:.3f}."
     return Markup(
         '<svg class="trend" role="img" aria-label="{label}" viewBox="0 0 {width} {height}">'
         '<polyline points="{points}"/><circle cx="{x}" cy="{y}" r="{r}"/></svg>'

@@ -176,5 +176,5 @@ def _read_object(raw: str) -> Json:
         raise ArgumentError(f"The arguments are not valid JSON: {error}.") from error
     arguments = json_object(value)
     if value != arguments:
-        raise ArgumentError("The arguments are not a JSON object.", allowed="It begins with {.")
+        raise ArgumentError("The arguments are not a JSON object.", allowed="It must start with {.")
     return arguments

@@ -206,7 +206,7 @@ async def _versions(name: str, as_json: bool) -> int:
             wrap=3,
         )
     else:
-        note("It was never replaced.")
+        note("Never replaced.")
     return SUCCESS if rows else NO_RESULT
 
 

@@ -153,7 +153,7 @@ def show(result: Json) -> None:
         ]
         asked = " ".join(f"{question!r}" for question in questions if question)
         note(
-            f"The tool asks for input, which this command does not support: {asked}"
+            f"The tool is asking for input, which this command does not support: {asked}"
             " Call it from an MCP client that does."
         )
 

@@ -140,7 +140,7 @@ async def _notices(request: PageRequest, servers: Sequence[ServerStatus]) -> lis
         link = request.url("servers", state="held")
         if len(quarantined) == 1:
             link = request.url("server", name=quarantined[0].name) + "#held"
-        notices.append(Notice(text=f"{held} in quarantine: {names}.", button="Review", link=link))
+        notices.append(Notice(text=f"{held} quarantined: {names}.", button="Review", link=link))
     ended = {
         login.server
         for login in await request.app.logins.list(request.caller)

@@ -40,7 +40,8 @@ async def _act(request: PageRequest) -> Response:
         on=on,
         by_default=is_on_by_default(state.name, state.origin),
     )
-    message = f"{state.name} is {'enabled' if on else 'disabled'}; it takes effect within seconds."
+    switched = "enabled" if on else "disabled"
+    message = f"{state.name} is {switched}. The change takes effect within seconds."
     return request.go("packs", message=message)
 
 

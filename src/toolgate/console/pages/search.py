@@ -20,7 +20,7 @@ _WITHHELD = 5
 """Missing tools that are explained (chosen)."""
 _WEIGHED = {
     "dense_weight": "Semantic vs. keyword",
-    "clause_weight": "Best clause vs. whole request",
+    "clause_weight": "Best-matching clause vs. whole request",
     "server_weight": "Server similarity",
     "context_weight": "Conversation context",
 }
@@ -196,7 +196,7 @@ def _reasons(fields: Json) -> list[tuple[str, str]]:
         "cosine": "Semantic similarity",
         "usage": "Past usage",
         "intent": "Intent",
-        "ranked": "Rank before the chat model",
+        "ranked": "Rank before LLM selection",
         "score": "Score",
     }
     reasons += [(words, _number(fields[name])) for name, words in names.items() if fields.get(name)]
@@ -218,7 +218,7 @@ async def _mark(request: PageRequest) -> Response:
     word = "relevant" if right else "not relevant"
     return request.go(
         "search",
-        message=f"{request.value('key')} is rated as {word} for this request.",
+        message=f"{request.value('key')} is now rated as {word} for this request.",
         q=request.value("q"),
         limit=request.value("limit"),
         **{weight: request.value(weight) for weight in WEIGHTS},

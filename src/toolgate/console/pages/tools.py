@@ -312,10 +312,10 @@ async def _change_override(request: PageRequest) -> Response:
         case "save":
             shown = await overrides.show(caller, key)
             saved = await overrides.change(caller, key, _typed_override(request, shown))
-            message = f"{saved.toolKey} is offered as set here."
+            message = f"Override of {saved.toolKey} saved."
         case "remove":
             saved = await overrides.remove(caller, key)
-            message = f"{saved.toolKey} is offered as its server does."
+            message = f"Override of {saved.toolKey} removed."
         case word:
             raise ArgumentError(f"Unknown action {word[:40]!r}.")
     return request.go("override", message=message, key=saved.toolKey)
@@ -380,7 +380,7 @@ def _typed_value(request: PageRequest, field: FormField) -> object:
     if value is None:
         raise ArgumentError(
             f"The parameter {field.name[:60]!r} has no value.",
-            hint="Give the value that is sent, or choose another way.",
+            hint="Enter the value to send, or choose another option.",
         )
     return value
 

@@ -25,7 +25,7 @@
     });
     on("vs_metadata", (found) => steps.append(make("li", `${found.num_documents} passages for “${found.context_input}”${found.searched_tables?.length ? ` in ${found.searched_tables.join(", ")}` : ""}`)));
     on("grade", (grade) => { if (grade.performed) steps.append(make("li", grade.relevant === "yes" ? "The passages are relevant" : "The passages are not relevant")); });
-    on("approval", (call) => { if (call.status === "waiting") steps.append(make("li", `${call.tool} awaits approval`)); });
+    on("approval", (call) => { if (call.status === "waiting") steps.append(make("li", `${call.tool} is waiting for approval`)); });
     on("retry", () => steps.append(make("li", "The model did not answer; retrying")));
     on("compaction", () => steps.append(make("li", "Earlier messages were compacted")));
     on("sources", ({ sources }) => {

@@ -26,14 +26,14 @@
     stale.replaceChildren(`${text} `, again);
     stale.hidden = false;
   };
-  const outdated = (status) => say(`${reasons[status] ?? "This page cannot be refreshed: the gateway or its store does not respond."} It shows the state of ${since}.`);
+  const outdated = (status) => say(`${reasons[status] ?? "Cannot refresh this page: the gateway or its store is not responding."} It shows data from ${since}.`);
   document.addEventListener("htmx:before:request", (event) => {
     const part = event.detail.ctx?.sourceElement;
     const fields = part?.matches("[data-live]") ? all("input, textarea", part) : [];
     const isTyped = (field) => field.type !== "checkbox" && field.value !== field.defaultValue;
     if (!fields.some((field) => isTyped(field) || field.checked !== field.defaultChecked)) return;
     event.preventDefault(); // what is being typed or selected would be lost
-    if (fields.some(isTyped)) say("Something has changed since you started typing. The page refreshes after you send the form.");
+    if (fields.some(isTyped)) say("The data has changed since you started typing. The page will refresh when you submit the form.");
   });
   document.addEventListener("htmx:after:request", (event) => {
     const ctx = event.detail.ctx;
@@ -71,7 +71,7 @@
       button.textContent = "Copied";
     } catch {
       if (element) getSelection().selectAllChildren(element);
-      button.textContent = element ? "Selected: press Ctrl+C" : "Cannot copy";
+      button.textContent = element ? "Selected: press Ctrl+C" : "Copying failed";
     }
     setTimeout(() => (button.innerHTML = before), 2000);
   });

@@ -56,8 +56,10 @@ def _unsent_form(request: PageRequest) -> Response | None:
         return None
     response = request.page(
         "again.html",
-        title="Your input is saved",
-        reasons=["Your login had expired, so the form was not sent. Check it and send it now."],
+        title="Your input is kept",
+        reasons=[
+            "Your session had expired, so the form was not submitted. Check it and submit it now."
+        ],
         doubtful=False,
         path=path,
         back=path,

@@ -97,7 +97,7 @@ def _settings(request: PageRequest, project: ProjectView) -> Json:
     changes: dict[str, Any] = {
         "optimization": request.value("optimization") or None,
         "mode": request.value("mode") or None,
-        "budget_tokens": _number("The budget", request.value("budget_tokens")),
+        "budget_tokens": _number("The token budget", request.value("budget_tokens")),
         "pinned": [line.strip() for line in request.value("pinned").splitlines() if line.strip()],
     }
     if project.name == DEFAULT_PROJECT:

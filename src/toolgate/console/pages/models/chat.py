@@ -35,7 +35,7 @@ _NAMES = {
     "collections": "Document collections",
     "inject": "Where passages are inserted",
     "call_before_model": "Call the intent's tool first",
-    "thread_policy": "If another turn runs",
+    "thread_policy": "If another turn is running",
 }
 """Labels of thread settings."""
 _CHOICES = {
@@ -172,7 +172,9 @@ async def _change(request: PageRequest) -> Response:
         )
     changes: Json = {name: _value(name, request.value(name).strip()) for name in _TYPES}
     await chat.threads.change_settings(request.caller, name, changes)
-    return request.go("thread", message="Saved. The settings apply from the next turn.", name=name)
+    return request.go(
+        "thread", message="Saved. The settings take effect with the next turn.", name=name
+    )
 
 
 _TYPES = get_type_hints(Choices)

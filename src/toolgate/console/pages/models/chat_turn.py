@@ -87,7 +87,9 @@ async def _decide(request: PageRequest) -> Response:
     )
     for other in waiting - {approval_id}:
         if (await request.gateway.approvals.wait(other, within_s=0)).state == "waiting":
-            return request.go("thread", message="Decided. Another call awaits approval.", name=name)
+            return request.go(
+                "thread", message="Decided. Another call is waiting for approval.", name=name
+            )
     run = chat.start(TurnRequest(caller=request.caller, messages=(), thread=name, resumes=True))
     return request.go("thread", name=name, run=run.run_id)
 

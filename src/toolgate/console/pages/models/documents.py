@@ -89,7 +89,7 @@ async def _change(request: PageRequest) -> Response:
             message = await _upload(request, name)
         case "remove":
             removed = await service.remove(request.caller, name, documents=[request.value("id")])
-            message = f"Removed {removed[0].source}." if removed else "It was removed already."
+            message = f"Removed {removed[0].source}." if removed else "It has already been removed."
         case "dismiss":
             await service.dismiss_failure(
                 request.caller, name, request.value("origin"), request.value("source")
@@ -97,7 +97,7 @@ async def _change(request: PageRequest) -> Response:
             message = "Dismissed."
         case "reindex":
             collection = await service.reindex(request.caller, name)
-            message = f"{collection.passages:,} passages have new vectors."
+            message = f"The vectors of {collection.passages:,} passages were recomputed."
         case "describe":
             await service.make(
                 request.caller, name, description=request.value("description").strip()

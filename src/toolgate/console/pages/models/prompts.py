@@ -96,7 +96,9 @@ async def _act(request: PageRequest) -> Response:
             message = "Saved. Models receive the new text from the next request."
         case "restore":
             done = await service.clear(request.caller, name)
-            message = "The default text was restored." if done else "It has the default text."
+            message = (
+                "The default text was restored." if done else "It already has the default text."
+            )
         case other:
             raise ArgumentError(f"Unknown action {other[:40]!r}.")
     return request.go("prompt", message=message, name=name)

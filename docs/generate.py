@@ -47,14 +47,14 @@ in this order:
 4. `toolgate.toml` in your configuration folder: `~/.config/toolgate` on Linux,
    `~/Library/Application Support/toolgate` on macOS, `%APPDATA%\\toolgate` on Windows
 
-`toolgate paths` shows which file is used, `toolgate config check` reports mistakes in it, and
+`toolgate paths` shows which file is used, `toolgate config check` reports errors in it, and
 `toolgate init` writes one from the configuration of your MCP clients. A running gateway applies
 changes within two seconds. If a change is invalid, it logs the error and keeps the old settings.
 
 ```toml
 version = 1
 mode = "auto"
-import = ["~/.cursor/mcp.json"]                # servers of a file that another client owns
+import = ["~/.cursor/mcp.json"]                # servers from another client's file
 
 [server.github]                                # one table per server, keys as in mcpServers
 command = "npx"
@@ -162,7 +162,7 @@ def configuration() -> str:
     top = [item for item in _keys(Settings) if not is_dataclass(item.type)]
     parts = [INTRODUCTION, "## Common settings\n", _common(sentences)]
     parts.append("## Advanced settings\n")
-    parts.append("All other keys, by table. Most installations need none of them.\n")
+    parts.append("All other settings, by table. Most installations do not need them.\n")
     parts += ["### Top of the file\n", *_rest(Settings, top, sentences)]
     parts += ["### `import`\n", IMPORTS, *_rest(ImportTable, _keys(ImportTable), sentences)]
     for title, cls in (

@@ -31,7 +31,7 @@ class CredentialSettings:
     `TOOLGATE_CREDENTIALS_KEY` overrides both."""
 
     client_name: str = "Toolgate"
-    """Application name that authorization servers show when they ask the user for consent."""
+    """Application name shown by authorization servers on the consent page."""
 
     client_metadata_url: str = ""
     """`https://` URL of the OAuth client ID metadata document. Default: the gateway's own if
@@ -56,8 +56,8 @@ class AuthnSettings:
     `audience`."""
 
     resource: str = ""
-    """Public URL of `/mcp`, which clients need to log in (RFC 9728). Default: taken from each
-    request. Set it behind a proxy that changes the host name or path."""
+    """Public URL of `/mcp`; clients use it to log in (RFC 9728). Default: taken from each request.
+    Set it behind a proxy that changes the host name or path."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,7 +192,7 @@ class ApprovalSettings:
     600."""
 
     max_waiting: int = between(100, 1, 10_000)
-    """Maximum number of calls per caller that wait for approval; 1 to 10,000."""
+    """Maximum number of calls waiting for approval, per caller; 1 to 10,000."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,8 +220,8 @@ class ProjectTable:
     """Whether only tools that are marked read-only may run."""
 
     read_only_allow: tuple[str, ...] = ()
-    """Tools that this project treats as read-only although they are not marked so, as patterns:
-    `SERVER`, `SERVER:TOOL`."""
+    """Tools that this project treats as read-only even if they are not marked read-only, as
+    patterns: `SERVER`, `SERVER:TOOL`."""
 
     shared_servers: bool = True
     """Whether servers that belong to no project are visible too."""

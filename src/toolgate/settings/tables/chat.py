@@ -81,7 +81,7 @@ class ChatSettings:
     """
 
     model: str = ""
-    """Default model, a name of `[models.NAME]`; empty: the first one."""
+    """Default model (NAME of a `[models.NAME]` table); empty: the first one."""
 
     helper_model: str = ""
     """Model for rephrasing, grading, classifying and summarizing; empty: the model that answers."""
@@ -131,8 +131,8 @@ class ChatSettings:
     to these."""
 
     thread_tools: int = between(32, 1, 512)
-    """Maximum number of tools that the search adds over a whole thread, 1 to 512. Others can be
-    reached through the meta-tools."""
+    """Maximum number of tools that the search adds over a whole thread, 1 to 512. The model can
+    reach the others through the meta-tools."""
 
     meta_tools: bool = True
     """Whether the model also gets `tool_discovery` and `tool_execute`, to find more tools."""
@@ -150,8 +150,7 @@ class ChatSettings:
     """Maximum number of tokens of all requests and answers per turn; 100 to 1,000,000,000."""
 
     max_cost: float = between(0.0, 0, 1_000_000)
-    """Maximum cost of a turn, in the currency of the prices of its models; 0 to 1,000,000, 0:
-    unlimited."""
+    """Maximum cost of a turn, in the currency of the model prices; 0 to 1,000,000, 0: unlimited."""
 
     max_seconds: float = between(600.0, 1, 86_400)
     """Time limit of a turn in seconds; 1 to 86,400."""
@@ -161,9 +160,9 @@ class ChatSettings:
     time."""
 
     thread_policy: Literal["reject", "enqueue", "interrupt", "rollback"] = "enqueue"
-    """What a new turn does while another one of its thread runs. `reject`: it fails. `enqueue`: it
-    waits. `interrupt`: it stops the other one and keeps its messages. `rollback`: it stops the
-    other one and deletes its messages."""
+    """What happens to a new turn while another turn of the same thread is running. `reject`: it
+    fails. `enqueue`: it waits. `interrupt`: it stops the other one and keeps its messages.
+    `rollback`: it stops the other one and deletes its messages."""
 
     thread_fields: tuple[str, ...] = (
         "metadata.thread_id",
@@ -180,7 +179,7 @@ class ChatSettings:
     user and the first message."""
 
     results: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What later requests to the model contain of earlier tool results, by tool pattern: `keep`
+    """How much of earlier tool results later requests to the model contain, by tool pattern: `keep`
     (everything), `stub` (one line instead of the result), `drop_pair` (neither call nor result)."""
 
     result_tokens: int = between(25_000, 100, 10_000_000)
@@ -279,7 +278,7 @@ class DocumentSettings:
     """Whether a chat model checks the passages and irrelevant ones are dropped."""
 
     rephrase_timeout_s: float = between(60.0, 0.1, 3600)
-    """Timeout for rephrasing and choosing collections, in seconds; 0.1 to 3,600."""
+    """Timeout for rephrasing the question and choosing collections, in seconds; 0.1 to 3,600."""
 
     grade_timeout_s: float = between(30.0, 0.1, 3600)
     """Timeout for grading, in seconds; 0.1 to 3,600."""
@@ -292,7 +291,7 @@ class DocumentSettings:
 
     passage_tokens: int = between(300, 32, 8000)
     """Maximum size of a passage in estimated tokens, 32 to 8,000. Documents split with another size
-    are split again when you add them again."""
+    are only split again when you add them again."""
 
     max_file_mb: int = between(64, 1, 2048)
     """Maximum size of a file in megabytes; 1 to 2,048."""

@@ -75,7 +75,7 @@ class StoreSettings:
 
     response_days: float = between(30.0, 0, 36_500)
     """How long responses of `/v1/responses` that belong to no conversation are kept after the last
-    one that continued them, in days; 0 to 36,500. OpenAI keeps them for 30 days, too."""
+    one that continued them, in days; 0 to 36,500. OpenAI also keeps them for 30 days."""
 
     thread_max_mb: int = between(1024, 1, 1_048_576)
     """Maximum size of chat threads in megabytes; 1 to 1,048,576."""
@@ -123,7 +123,7 @@ class AuditSettings:
 
     signed_max_mb: int = between(16, 1, 1_024)
     """Maximum size of `audit.signed`, the second copy of the signed checkpoints, in megabytes; 1 to
-    1,024. When it is full, every second checkpoint of the older half is deleted."""
+    1,024. When it is full, every other checkpoint in the older half is deleted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +131,7 @@ class LogSettings:
     """Table `[log]`."""
 
     level: LogLevel = "info"
-    """Lowest level to log."""
+    """Minimum level to log."""
 
     format: Literal["text", "json"] = "text"
     """`text` for people, `json` for machines."""
@@ -168,8 +168,8 @@ class MetricSettings:
     """Whether metrics are collected and `/metrics` is served."""
 
     open: bool = False
-    """With `auth = "required"`: whether `/metrics` needs no token. Otherwise it needs one with the
-    right `manage`. The metrics contain server names."""
+    """With `auth = "required"`: whether `/metrics` is accessible without a token. Otherwise it
+    requires a token with the right `manage`. The metrics contain server names."""
 
     endpoint: str = ""
     """OTLP/HTTP endpoint to export metrics to, such as `http://127.0.0.1:4318/v1/metrics`; empty:
@@ -188,8 +188,8 @@ class TraceSettings:
     empty: tracing is off."""
 
     share: float = between(10.0, 0, 100)
-    """Percentage of new traces to record; 0 to 100. For a request that belongs to a trace, its
-    `traceparent` header decides."""
+    """Percentage of new traces to record; 0 to 100. Requests that already belong to a trace follow
+    their `traceparent` header."""
 
     arguments: bool = False
     """Whether spans of calls contain the arguments, secrets masked. WARNING: they then leave

@@ -88,8 +88,8 @@ class Settings:
 
     quarantine: Literal["off", "suspicious", "changed", "new"] = "suspicious"
     """Which tools, prompts, resources and resource templates stay hidden until `toolgate servers
-    approve`. `off`: none. `suspicious`: those that the scanner flags. `changed`: these and every
-    changed one. `new`: these and every new one. Server instructions always need approval, except
+    approve`. `off`: none. `suspicious`: those that the scanner flags. `changed`: also every changed
+    definition. `new`: also every new definition. Server instructions always need approval, except
     with `off`."""
 
     max_name_chars: int = between(48, 24, 64)
@@ -173,7 +173,7 @@ class Settings:
     """Table `[rules]`: the rules that models get for a request."""
 
     connections: Mapping[str, ConnectionTable] = field(default_factory=dict[str, ConnectionTable])
-    """Tables `[connections.NAME]`: databases that tools of packs may read."""
+    """Tables `[connections.NAME]`: databases that pack tools may read."""
 
     models: Mapping[str, ModelTable] = field(default_factory=dict[str, ModelTable])
     """Tables `[models.NAME]`: chat models for `/v1`."""

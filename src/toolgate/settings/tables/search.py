@@ -26,7 +26,7 @@ class SearchSettings:
 
     selector: str = ""
     """Selects among the top hits: `llm` asks a chat model, configured in `[search.options.llm]`.
-    Empty: the order of the search is kept."""
+    Empty: search order is kept."""
 
     embedder: str = "bundled"
     """Embedding model for vector search: `bundled`, `onnx`, `openai` or an installed plugin."""
@@ -35,7 +35,7 @@ class SearchSettings:
     """Options of the embedder; see [embedders](embedders.md)."""
 
     vectors: str = "auto"
-    """Where vectors of tools are stored, so that they are not recomputed at startup. `auto`: in
+    """Where tool vectors are stored, so that they need not be recomputed at startup. `auto`: in
     Toolgate's database (`sqlite` or `pgvector`). `milvus`, `qdrant`: in that vector database.
     `off`: in memory only."""
 
@@ -63,7 +63,7 @@ class CatalogSearchSettings:
 
     selector: str = ""
     """Selects among the top hits: `llm` asks a chat model, configured in `[search.options.llm]`.
-    Empty: the order of the search is kept."""
+    Empty: search order is kept."""
 
     max_body_bytes: int = between(8 * 2**20, 1024, 2**28)
     """Maximum size of a request in bytes; 1,024 to 268,435,456."""
@@ -89,10 +89,10 @@ class DiscoverySettings:
     """Maximum size of a `tool_describe` answer in estimated tokens; 200 to 1,000,000."""
 
     max_results: int = between(5, 1, 50)
-    """Number of hits if the caller does not set one; 1 to 50."""
+    """Default number of hits; 1 to 50."""
 
     show_down: bool = False
-    """Whether tools of servers that are down are still found, ranked last and marked."""
+    """Whether search still finds tools on servers that are down (ranked last and marked)."""
 
     auto_tokens: int = between(4000, 0, 1_000_000)
     """With `mode = "auto"`: up to this many estimated tokens of tool definitions, all tools are

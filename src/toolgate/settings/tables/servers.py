@@ -112,10 +112,10 @@ class ToolTable:
     """Replaces the server's description; empty: not replaced."""
 
     hide: bool = False
-    """Whether the tool is disabled: nobody can see or call it."""
+    """Whether to hide the tool, so that nobody can see or call it."""
 
     tags: tuple[str, ...] = ()
-    """Additional words by which the search finds the tool."""
+    """Extra search keywords for the tool."""
 
     parameters: Mapping[str, ParameterTable] = field(default_factory=dict[str, ParameterTable])
     """Tables `[server.NAME.tools.TOOL.parameters.PARAMETER]` by parameter name."""
@@ -127,12 +127,12 @@ class ToolTable:
 
     cache_for: Literal["caller", "project", "all"] = "caller"
     """Who shares a cached result: the same `caller`, all callers in its `project`, or `all`.
-    WARNING: with `project` and `all`, others may see what only the first caller may see on the
-    server."""
+    WARNING: with `project` and `all`, other callers may get results that only the first caller is
+    allowed to see."""
 
     timeout_s: float | None = between(None, 0.001, 86_400)
-    """Timeout of a call without progress, in seconds, 0.001 to 86,400; default: `timeout_s` of the
-    server."""
+    """How long a call may go without reporting progress, in seconds, 0.001 to 86,400; default:
+    `timeout_s` of the server."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,8 +181,8 @@ class ServerTable:
     """Proxy URL for this server, instead of `outbound.proxy`; `none`: no proxy."""
 
     type: str = ""
-    """Transport: `stdio`, `http`, `sse`, or that of a [plugin](plugins.md). Default: `stdio` with
-    `command`; with `url`, `sse` if its path ends in `/sse`, otherwise `http`."""
+    """Transport: `stdio`, `http`, `sse`, or one added by a [plugin](plugins.md). Default: `stdio`
+    with `command`; with `url`, `sse` if its path ends in `/sse`, otherwise `http`."""
 
     transport: str = ""
     """Synonym of `type`, used by some clients."""
@@ -194,7 +194,7 @@ class ServerTable:
     """`module:attribute` of a FastMCP server that runs inside Toolgate."""
 
     timeout_s: float = between(60.0, 0.001, 86_400)
-    """Timeout of a call without progress, in seconds; 0.001 to 86,400."""
+    """How long a call may go without reporting progress, in seconds; 0.001 to 86,400."""
 
     max_timeout_s: float = between(600.0, 0.001, 86_400)
     """Total timeout of a call, even if it reports progress, in seconds; 0.001 to 86,400. Default:
@@ -207,7 +207,7 @@ class ServerTable:
     """Whether Toolgate connects to the server."""
 
     disabled: bool = False
-    """The opposite of `enabled`, used by some clients."""
+    """Inverse of `enabled`, for compatibility with some clients."""
 
     start: Literal["always", "on-demand"] = "always"
     """`always`: connected while the gateway runs. `on-demand`: started by the first call and
@@ -222,10 +222,10 @@ class ServerTable:
     """Names of its tools that are always listed in addition to the meta-tools."""
 
     trust: bool = True
-    """Whether to trust its annotations (read-only, idempotent): an interrupted call of such a tool
-    is retried automatically. `false` unless given for servers that somebody with a token or a login
-    adds through the API or the console. WARNING: if the annotations are wrong, a call may run
-    twice; use `false` for servers that you do not know."""
+    """Whether to trust the server's annotations (read-only, idempotent). If so, interrupted calls
+    of tools marked this way are retried automatically. Defaults to `false` for servers that
+    somebody with a token or a login adds through the API or the console. WARNING: if the
+    annotations are wrong, a call may run twice; use `false` for servers that you do not know."""
 
     max_message_bytes: int = between(64 * 2**20, 1024, 2**31)
     """Maximum size of a message from the server in bytes, 1,024 to 2,147,483,648; a larger message
@@ -239,7 +239,7 @@ class ServerTable:
     """Display name; set automatically if the server's name had to be changed."""
 
     project: str = ""
-    """Project that the server belongs to; empty: none, and it is visible in all."""
+    """Project the server belongs to; empty: visible in all projects."""
 
     tool_permissions: Mapping[str, bool] = field(default_factory=dict[str, bool])
     """Tools to disable for everyone, as `NAME = false`; other rules cannot enable them. Names may
@@ -266,7 +266,7 @@ class ImportTable:
     """Servers to import; empty: all."""
 
     rename: Mapping[str, str] = field(default_factory=dict[str, str])
-    """New names by the names in the file."""
+    """Maps names in the file to new names."""
 
     project: str = ""
     """For `~/.claude.json`: folder of the project whose servers are imported."""

@@ -19,7 +19,7 @@ from toolgate.app.app import App
 from toolgate.errors import UnknownToolError
 from toolgate.server.http import build_app
 from toolgate.settings import LogSettings, MetricSettings, SearchSettings, Settings
-from toolgate.store import SqlAccess
+from toolgate.store import SqlAccess, Store
 from toolgate.telemetry import METRICS, Metrics
 from toolgate.telemetry.prometheus_format import join_workers
 from toolgate.testing import FakeUpstream, memory_app, text_result
@@ -104,7 +104,7 @@ async def test_the_numbers_are_those_of_a_scripted_load() -> None:
         assert again["toolgate_calls_total", "a", "ok"] == 7
 
 
-async def nobody_waits(store: SqlAccess) -> None:
+async def nobody_waits(store: Store) -> None:
     """Wait until background tasks, which also use the store, are done with it."""
     with anyio.fail_after(HANG_S):
         while any(store.waiting().values()):

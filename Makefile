@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 CACHE ?= .cache/servers
-WORKERS ?= 3
+WORKERS ?= 4
 WORDNET ?= build/model/usr/share/wordnet
 
 # One file for all platforms and versions of Python, whose hashes are those of all files of a release.

@@ -76,7 +76,7 @@ def test_an_expectation_that_is_not_met_is_named_with_its_line(
     [
         ("no json", "tests.jsonl:1 is not a test"),
         ('{"message": "x"}', "tests.jsonl:1 is not a test"),
-        ('{"message": "x", "intend": "refunds"}', "has no key 'intend'"),
+        ('{"message": "x", "intend": "refunds"}', "has an unknown key: 'intend'"),
         ('{"message": "x", "intent": null, "today": "soon"}', "today is 'soon'"),
     ],
 )

@@ -4,12 +4,14 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.text import Text
 
 import toolgate as toolgate_package
 from tests.cli.conftest import LoadedBy, Run
@@ -167,6 +169,17 @@ def test_help_breaks_lines_where_the_terminal_does(program: Run) -> None:
     (searched,) = [line for line in wide if line.startswith("Looks in your home folder")]
     assert searched.endswith("Junie, Copilot in JetBrains.")
     assert "--limit      -n      N [1<=x<=50]" in program("search", "--help").stdout
+
+
+def test_no_help_has_brackets_that_are_taken_for_markup() -> None:
+    def texts(command: Any) -> Iterator[str]:
+        yield command.help or ""
+        yield from (getattr(parameter, "help", None) or "" for parameter in command.params)
+        for child in getattr(command, "commands", {}).values():
+            yield from texts(child)
+
+    written = [text for name in COMMANDS for text in texts(load(name))]
+    assert [text for text in written if Text.from_markup(text).plain != text] == []
 
 
 def test_help_in_a_pipe_has_no_colours(program: Run) -> None:

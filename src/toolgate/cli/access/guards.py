@@ -29,7 +29,7 @@ _NOT_CHECKS = ("id", "tools", "projects", "hint", "reason", "source")
 def list_guards(as_json: AsJson = False) -> int:
     """List all guards, including those in toolgate.toml.
 
-    JSON: a list of {"id", "source"} and the keys of [[guard]] that are set
+    JSON: a list of {"id", "source"} and the keys of its table guard
     """
     return anyio.run(_list, as_json)
 

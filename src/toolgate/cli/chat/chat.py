@@ -25,7 +25,7 @@ def chat(
     message: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[MESSAGE]", help="Send this message and exit. Default: an interactive session."
+            metavar="MESSAGE", help="Send this message and exit. Default: an interactive session."
         ),
     ] = None,
     thread: Annotated[
@@ -37,7 +37,7 @@ def chat(
             "--model",
             "-m",
             metavar="NAME",
-            help="Model to use: NAME of a [models.NAME] table in the settings.",
+            help="Model to use: NAME of a table models.NAME in the settings.",
         ),
     ] = "",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not show tool calls.")] = False,

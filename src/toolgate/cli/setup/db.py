@@ -46,8 +46,8 @@ def upgrade(as_json: AsJson = False) -> int:
 def check(as_json: AsJson = False) -> int:
     """Check schema, integrity and size of the store. Exit status 1 if there are problems.
 
-    JSON: {"store", "schema": schema or null, "problems": [text], "sizes": {"total": bytes, table:
-    rows}}; exit status 3 without a store
+    JSON: {"store", "schema": schema or null, "problems": list of texts, "sizes": {"total": bytes,
+    table: rows}}; exit status 3 without a store
     """
     return anyio.run(_check, as_json)
 

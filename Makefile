@@ -45,9 +45,8 @@ test: $(DEV) ## all tests
 	@echo "==> Tests"
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q $(ARGS)
 
-coverage: ## all tests with branch coverage, which take half as long again; fails under 85 %
-	@rm -f .coverage .coverage.*
-	$(MAKE) test ARGS="--cov --cov-report=term:skip-covered --cov-fail-under=85 $(ARGS)"
+coverage: override ARGS := --cov --cov-report=term:skip-covered --cov-fail-under=85 $(ARGS)
+coverage: test ## all tests with branch coverage, which take half as long again; fails under 85 %
 
 check: $(DEV) ## format, lint, types, layers, dependencies; no tests
 	@echo "==> Format" && $(BIN)/ruff format --check

@@ -84,7 +84,7 @@ class _Backers:
         return True
 
 
-class _Talk:
+class _Conversation:
     """What a conversation used last."""
 
     __slots__ = ("has_several", "used")
@@ -122,14 +122,14 @@ class ToolHabits:
     def __init__(self) -> None:
         self._uses: dict[str, _Backers] = {}
         self._pairs: dict[str, dict[str, _Backers]] = {}
-        self._last: OrderedDict[tuple[str, str], _Talk] = OrderedDict()
+        self._last: OrderedDict[tuple[str, str], _Conversation] = OrderedDict()
         self._counted = 0
         """Uses of all tools, each once for a conversation."""
         self._repeated = 0
         """Those of tools used in several conversations."""
-        self._talks = 0
+        self._n_conversations = 0
         """Number of conversations, and of those with several tools."""
-        self._several = 0
+        self._n_with_several = 0
         self._by_caller: dict[str, Counter[bool]] = {}
         """Pairs of each caller, by whether both tools are of one server."""
         self._n_pairs = 0.0
@@ -153,14 +153,14 @@ class ToolHabits:
             self._counted += 1
             # The second conversation makes the first one a repetition too.
             self._repeated += {1: 0, 2: 2}.get(backers.conversations, 1)
-        talk = self._last.get((caller, conversation))
-        if talk is None:
-            talk = self._last[caller, conversation] = _Talk()
-            self._talks += 1
-        if not talk.has_several and any(other != key for other, _ in talk.used):
-            talk.has_several = True
-            self._several += 1
-        together = {other for other, then in talk.used if abs(at_s - then) <= _TOGETHER_S}
+        recent = self._last.get((caller, conversation))
+        if recent is None:
+            recent = self._last[caller, conversation] = _Conversation()
+            self._n_conversations += 1
+        if not recent.has_several and any(other != key for other, _ in recent.used):
+            recent.has_several = True
+            self._n_with_several += 1
+        together = {other for other, then in recent.used if abs(at_s - then) <= _TOGETHER_S}
         for other in together - {key}:
             pair = self._pairs.setdefault(key, {}).get(other)
             if pair is None:
@@ -168,7 +168,7 @@ class ToolHabits:
                 self._pairs[key][other] = self._pairs.setdefault(other, {})[key] = pair
             if pair.add(caller, conversation):
                 self._count_pair(caller, is_sibling=_server_of(key) == _server_of(other))
-        talk.used.appendleft((key, at_s))
+        recent.used.appendleft((key, at_s))
         self._last.move_to_end((caller, conversation))
         if len(self._last) > _CONVERSATIONS:
             self._last.popitem(last=False)
@@ -232,7 +232,7 @@ class ToolHabits:
             if uses is not None:
                 share = min(1.0, log1p(uses.conversations) / log1p(_OFTEN_COUNT))
                 (by_several if uses.callers > 1 else by_one)[at] = often * share
-        several = self._several / (self._talks + _PSEUDO)
+        several = self._n_with_several / (self._n_conversations + _PSEUDO)
         best = scores[:_SEEDS].astype(np.float64) / float(scores[0])
         near = several * best**2 / (1 + np.arange(len(best)) / 5)
         self._add_companions(ranked, near, by_several, by_one)

@@ -2,8 +2,9 @@
 
 A call belongs to the last search of its conversation that showed its tool. Four things are
 learned from that, each per project: votes of earlier requests (`usage_votes`), the cutoff below
-which nothing fits (`cutoff`, also per caller), the habits of the project (`tool_habits`), and the
-tools used last. Only the first read of a project's log waits for the store, and only briefly.
+which nothing fits (`personal_cutoff`, also per caller), the habits of the project
+(`tool_habits`), and the tools used last. Only the first read of a project's log waits for the
+store, and only briefly.
 """
 
 import asyncio

@@ -154,7 +154,7 @@ class McpEndpoint:
                 request = self._fast_path.accepted(envelope, scope["headers"], scope[_CALLER])
                 if request is not None:
                     await self._fast_path.serve(request, receive, send)
-                elif not await self._answered_in_session(scope, receive, send, envelope):
+                elif not await self._answered_without_sdk(scope, receive, send, envelope):
                     await self._answer_by_sdk(scope, receive, send, body, envelope.message)
 
     async def refuse(
@@ -267,7 +267,7 @@ class McpEndpoint:
             return Caller(caller_id="", client=credentials.client, identity=ANONYMOUS)
         return None
 
-    async def _answered_in_session(
+    async def _answered_without_sdk(
         self, scope: Scope, receive: Receive, send: Send, envelope: Envelope
     ) -> bool:
         """Respond without the SDK; False if it has to respond."""
@@ -279,7 +279,7 @@ class McpEndpoint:
             return True
         path = self._session_fast_path
         if envelope.request_id is None:
-            if self._opening.is_opened(session_id, envelope):
+            if self._opening.completes_handshake(session_id, envelope):
                 is_taken = True
             elif envelope.method == "notifications/cancelled":
                 is_taken = path.cancel(session_id, envelope.params.get("requestId"))

@@ -69,7 +69,7 @@ class SessionOpening:
         body = dumps({"jsonrpc": "2.0", "id": envelope.request_id, "result": result})
         await send_json(send, 200, body, headers=((_HEADER, session_id.encode()),))
 
-    def is_opened(self, session_id: str, envelope: Envelope) -> bool:
+    def completes_handshake(self, session_id: str, envelope: Envelope) -> bool:
         """Whether a message only ends the handshake of a session that has none in the SDK."""
         return envelope.method == "notifications/initialized" and self._sessions.is_parked(
             session_id

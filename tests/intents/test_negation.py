@@ -174,6 +174,7 @@ async def recognizer() -> AsyncIterator[Recognizer]:
         ("I don't want a refund for my order", NONE),
         ("I don't want a refund, track my order", "TRACKING"),
         ("don't show the price list", NONE),
+        ("so," + " " * 3_000 + "don't show the price list", NONE),
         ("show the price list", "VERSION"),
         ("how do I spell refund request?", NONE),
         ("do not permit more than three claims", "LIMITS"),

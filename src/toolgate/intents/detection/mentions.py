@@ -28,7 +28,7 @@ _ASKS: Final = re.compile(
 
 _STATEMENT: Final = re.compile(
     r"""^(?:(?:haha|lol|funny|so|well|oh|and|but|apparently|interesting|und|also|et|y|e|en
-        |dus)[\s,]+)*
+        |dus)[\s,]++)*
     (?: (?:yesterday|today|last|recently|this\ morning|tonight|once|there|i|i['’]\w+|we|he|she|they
         |my|our|his|her|their|the|that|those|these|some(?:one|body)|every(?:one|body)|people|a|an
         |two|three|four|five|all|half|at)

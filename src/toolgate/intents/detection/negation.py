@@ -15,8 +15,8 @@ __all__ = ["without_declined"]
 
 _CLAUSE: Final = re.compile(
     r"""[.;!?\n。;!?]+\s*|[,,]\s*
-      | \s+(?:but|sondern|aber|sino|pero|ma|mas|porém|maar)\s+
-      | (?<!precisa)(?<!preciso)(?<!quero)(?<!precisamos)\s+mais\s+""",
+      | (?<!\s)\s++(?:but|sondern|aber|sino|pero|ma|mas|porém|maar)\s+
+      | (?<!precisa)(?<!preciso)(?<!quero)(?<!precisamos)(?<!\s)\s++mais\s+""",
     re.VERBOSE | re.IGNORECASE,
 )
 """Separators between two clauses."""
@@ -32,7 +32,7 @@ _REQUESTED: Final = re.compile(
 """Negations that are requests."""
 
 _DECLINED: Final = re.compile(
-    r"""^(?:(?:and|so|well|ok(?:ay)?|no|oh|also|und|nein|et|non|y|e|não|en|nee)[\s,]+)*
+    r"""^(?:(?:and|so|well|ok(?:ay)?|no|oh|also|und|nein|et|non|y|e|não|en|nee)[\s,]++)*
     (?: (?:please\s+)?(?:do\ not|don['’]?t|dont|never)\s+
         (?!you\b|know\b|understand\b|see\b|have\b)\w
       | (?:i|we|you)\ (?:really\ |certainly\ )?(?:do\ not|don['’]?t|dont|did\ not|didn['’]?t)

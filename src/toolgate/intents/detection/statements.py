@@ -15,7 +15,7 @@ _OPENING: Final = r"""^(?:(?:fyi|btw|haha|lol|funny|so|well|oh|ok|okay|yes|yeah|
   |apparently
       |just\ so\ you\ know|by\ the\ way|ja|nein|also|übrigens|nur\ zur\ info|tja|oui|non|bon
       |au\ fait
-      |sí|bueno|por\ cierto|sim|bom|aliás|sì|beh|tra\ l['’]altro|nee|trouwens)[\s,:]+)*"""
+      |sí|bueno|por\ cierto|sim|bom|aliás|sì|beh|tra\ l['’]altro|nee|trouwens)[\s,:]++)*"""
 
 _PAST: Final = re.compile(
     _OPENING

@@ -44,8 +44,8 @@ HOPELESS = 0.1
 """Probability, by its words and at best closeness, below which a message is not compared with
 the prompts (chosen)."""
 
-_WARM = 2_000
-"""Most prompts of a model that stay in memory as numbers to calculate with: 10 MB (chosen)."""
+_WARM = 5_000
+"""Most prompts of a model that stay in memory as columns to calculate with: 10 MB (chosen)."""
 
 _FAR = -2.5
 """The log closeness assumed in that case: that of everyday messages to the prompts of the
@@ -252,6 +252,10 @@ class SemanticModel:
         names = (*self.training_set.intents, UNSUPPORTED)
         return np.array([name != UNSUPPORTED for name in names], np.bool_)
 
+    @cached_property
+    def _intents(self) -> Indices:
+        return np.flatnonzero(self.is_intent)
+
     def predict(
         self,
         text: str,
@@ -276,7 +280,8 @@ class SemanticModel:
         return self.judge(
             text,
             row,
-            self.linear.logits(row),
+            logits := self.linear.logits(row),
+            float(log_odds(logits, self.is_intent)),
             limits=limits,
             pack_limits=pack_limits,
             own_limits=own_limits,
@@ -288,14 +293,15 @@ class SemanticModel:
         text: str,
         row: Floats,
         logits: Floats,
+        odds: float,
         *,
         limits: DetectionLimits = DEFAULT_LIMITS,
         pack_limits: Mapping[str, DetectionLimits] | None = None,
         own_limits: Mapping[str, DetectionLimits] | None = None,
         depth: int = 5,
     ) -> Prediction:
-        """Do what `predict` does, for a message whose `row` and logits are known."""
-        intents = np.flatnonzero(self.is_intent)
+        """Do what `predict` does, for a message whose `row`, logits and `log_odds` are known."""
+        intents = self._intents
         if not len(intents):
             return Prediction(
                 ranked=(),
@@ -310,8 +316,8 @@ class SemanticModel:
             )
         # Columns are shared by many n-grams, so the row does not tell which n-grams are in it.
         has_features = bool(row[: self.dim].any() or self._prompt_grams.rows([text]).any())
-        odds = softmax(logits[intents])
-        order = np.argsort(-odds, kind="stable")[: max(depth, 2)]
+        shares = softmax(logits[intents])
+        order = np.argsort(-shares, kind="stable")[: max(depth, 2)]
         best = int(intents[order[0]])
         names = self.training_set.intents
         limit = (own_limits or {}).get(names[best])
@@ -321,13 +327,13 @@ class SemanticModel:
         else:
             cut = self.cut(limit, names[best])
         constant, by_odds, by_closeness = self.inside_curve
-        evidence = constant + by_odds * float(log_odds(logits, self.is_intent))
+        evidence = constant + by_odds * odds
         close, nearest = _FAR, None
         # Comparing with all prompts of an intent is most of the work, and rarely makes up for this.
         if logistic(evidence) >= HOPELESS:
             close, nearest = self._closeness(best, row)
         inside = logistic(evidence + by_closeness * close)
-        first = float(odds[order[0]])
+        first = float(shares[order[0]])
         # The 1e-9 only prevents a division by zero.
         lead = math.log(max(first, 1e-9) / max(1 - first, 1e-9))
         confidence = inside * logistic(self.which_curve[0] + self.which_curve[1] * lead)
@@ -338,7 +344,7 @@ class SemanticModel:
         left = min(1.0, max(inside - confidence, 0.0) / max(1 - first, 1e-9))
         ranked = [(names[best], confidence)]
         ranked += [
-            (names[intents[k]], min(float(odds[k]) * left, confidence)) for k in order[1:depth]
+            (names[intents[k]], min(float(shares[k]) * left, confidence)) for k in order[1:depth]
         ]
         # 99 is a margin beyond all doubt, used if there is no second intent.
         second = float(logits[intents[order[1]]]) if len(order) > 1 else -math.inf
@@ -457,16 +463,18 @@ class SemanticModel:
         """Return prompts as learned, at length 1."""
         return self.rows[which].astype(np.float32) * self.steps[which, None]
 
-    def _member_rows(self, intent: int) -> Floats:
-        """Return the prompts of an intent as in `rows`, but as numbers to calculate with."""
-        if len(self.rows) > _WARM:
-            return self.rows[self._by_class[intent]].astype(np.float32)
-        if intent not in self._warm:
-            self._warm[intent] = self.rows[self._by_class[intent]].astype(np.float32)
-        return self._warm[intent]
+    def _columns(self, intent: int) -> tuple[Floats, NDArray[np.int8]]:
+        """Return the prompts of an intent as in `rows`, by column: of vectors, and of n-grams."""
+        columns = self._warm.get(intent)
+        if columns is None:
+            rows = self.rows[self._by_class[intent]].T
+            columns = rows[: self.dim].astype(np.float32, order="C"), rows[self.dim :].copy()
+            if len(self.rows) <= _WARM:
+                self._warm[intent] = columns
+        return columns
 
     @cached_property
-    def _warm(self) -> dict[int, Floats]:
+    def _warm(self) -> dict[int, tuple[Floats, NDArray[np.int8]]]:
         return {}
 
     def _closeness(self, best: int, whole: Floats) -> tuple[float, int | None]:
@@ -475,13 +483,18 @@ class SemanticModel:
         if not len(members):
             return float(log_closeness(np.zeros(2, np.float32))), None
         length = max(math.sqrt(float(whole @ whole)), 1e-9)
-        member_rows, steps = self._member_rows(best), self.steps[members]
-        near = (member_rows @ whole) * steps
+        vectors, grams = self._columns(best)
+        vector, of_grams = whole[: self.dim], whole[self.dim :]
+        alike = vector @ vectors
+        # A message has few of the n-grams: the other columns need not be read.
+        used = np.flatnonzero(of_grams)
+        steps = self.steps[members]
+        near = (alike + of_grams[used] @ grams[used].astype(np.float32)) * steps
         at = int(near.argmax())
         parts = [float(means[best] @ whole) / length, max(float(near[at]), 0.0) / length]
-        vector = whole[: self.dim]
         # If the embedder cannot read a message, only its words count.
         if vector.any():
-            near = (member_rows[:, : self.dim] @ vector) * steps * self.lengths[members]
-            parts += [float(vector_means[best] @ vector), max(float(near.max()), 0.0)]
+            alike *= steps
+            alike *= self.lengths[members]
+            parts += [float(vector_means[best] @ vector), max(float(alike.max()), 0.0)]
         return float(log_closeness(np.array(parts, np.float32))), int(members[at])

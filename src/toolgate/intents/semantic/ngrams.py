@@ -9,9 +9,9 @@ little noise, and only the frequency of each hash has to be stored, not a list o
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,9 @@ _BATCH = 512
 _LONGEST = 4_000
 """Characters of a text that are read."""
 
+_REMEMBERED: Final = 8_192
+"""Words in the cache after which it is emptied (chosen): about 4 MB."""
+
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 
 Floats = NDArray[np.float32]
@@ -58,7 +61,12 @@ _BLANK = 32
 
 def normalize_text(text: str) -> str:
     """Normalize a text: lower case, one blank between words and punctuation."""
-    return " ".join(_TOKEN.findall(text[:_LONGEST].lower()))
+    return " ".join(_words_of(text))
+
+
+def _words_of(text: str) -> list[str]:
+    """Return the words and signs of a text, in lower case."""
+    return _TOKEN.findall(text[:_LONGEST].lower())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,17 +112,18 @@ def _folded(
 ) -> Floats:
     each = rarities.shape[1]
     frequency = 1 + np.log(counts.astype(np.float32))
-    weights = rarities[_bucket(features)].astype(np.float32) * frequency[:, None]
+    weights = rarities[_bucket(features)].astype(np.float32, copy=False) * frequency[:, None]
     # Each text has one row per vectorizer.
     rows: NDArray[np.int64] = np.add.outer(owners * each, np.arange(each, dtype=np.int64))
-    lengths = np.sqrt(np.bincount(rows.ravel(), (weights * weights).ravel(), n * each))
+    lengths = np.sqrt(np.bincount(rows.ravel(), np.square(weights).ravel(), n * each))
     # Each feature goes into two columns; the factor sqrt(0.5) in each preserves its length.
     weights = weights / np.maximum(lengths, 1e-9)[rows] * np.float32(np.sqrt(0.5))
     result = np.zeros(n * each * COLUMNS, np.float64)
+    rows *= COLUMNS
     # Two columns from disjoint bits of one hash: 10 bits of column and 1 of sign each.
     for half in (0, 20):
         bits = (features >> np.uint64(half)).astype(np.int64)[:, None]
-        columns = rows * COLUMNS + (bits & (COLUMNS - 1))
+        columns = rows + (bits & (COLUMNS - 1))
         signed = np.where(bits & COLUMNS, weights, -weights)
         result += np.bincount(columns.ravel(), signed.ravel(), len(result))
     return result.reshape(n, each, COLUMNS).astype(np.float32)
@@ -147,22 +156,50 @@ def _bucket(features: Hashes) -> NDArray[np.int64]:
 
 def _counted(texts: Sequence[str]) -> FeatureCounts:
     """Return the distinct features of texts, the index of the text of each, and its count there."""
-    features, owners = _features([normalize_text(text) for text in texts])
+    features, owners = _features([_words_of(text) for text in texts])
     # Sorting makes equal features of a text adjacent, so that runs are counts.
     order = np.lexsort((features, owners))
     features, owners = features[order], owners[order]
     new = np.ones(len(features), np.bool_)
     new[1:] = (features[1:] != features[:-1]) | (owners[1:] != owners[:-1])
     starts = np.flatnonzero(new)
-    return features[starts], owners[starts], np.diff(np.append(starts, len(features)))
+    return features[starts], owners[starts], np.diff(starts, append=len(features))
 
 
-def _features(texts: Sequence[str]) -> tuple[Hashes, NDArray[np.int64]]:
-    """Return a hash for each occurrence of a feature, and the index of its text."""
+def _features(texts: Sequence[Sequence[str]]) -> tuple[Hashes, NDArray[np.int64]]:
+    """Return a hash for each occurrence of a feature in texts of words, and its text's index."""
+    words = [word for text in texts for word in text]
+    hashed = _hashed_words(words)
+    within = [hashed[word][0] for word in words]
+    of_word = np.repeat(np.arange(len(texts)), [len(text) for text in texts])
+    hashes = np.array([hashed[word][1] for word in words], np.uint64)
+    beside = of_word[:-1] == of_word[1:]
+    pairs = _mixed(_mixed(hashes[:-1] * _MIX + hashes[1:])[beside])
+    owners = [np.repeat(of_word, [len(part) for part in within]), of_word[:-1][beside]]
+    return np.concatenate([*within, pairs]), np.concatenate(owners)
+
+
+_HASHED: Final[dict[str, tuple[Hashes, np.uint64]]] = {}
+"""Words with hashes of what is in them and of their own: messages repeat the same words."""
+
+
+def _hashed_words(words: Sequence[str]) -> Mapping[str, tuple[Hashes, np.uint64]]:
+    """Return, for each word, hashes of its features and the hash that pairs are made of."""
+    known = {word: _HASHED[word] for word in words if word in _HASHED}
+    unknown = [word for word in dict.fromkeys(words) if word not in known]
+    if unknown:
+        known.update(_newly_hashed(unknown))
+        if len(_HASHED) > _REMEMBERED:
+            _HASHED.clear()
+        _HASHED.update((word, known[word]) for word in unknown[:_REMEMBERED])
+    return known
+
+
+def _newly_hashed(words: Sequence[str]) -> Mapping[str, tuple[Hashes, np.uint64]]:
     # One number per character, so that runs of characters are runs of the array.
-    signs = np.frombuffer(f" {' '.join(texts)} ".encode("utf-32-le", "replace"), np.uint32)
-    owner = np.repeat(np.arange(len(texts)), [len(text) + 1 for text in texts])
-    owner = np.append(owner, len(texts) - 1)
+    signs = np.frombuffer(f" {' '.join(words)} ".encode("utf-32-le", "replace"), np.uint32)
+    owner = np.repeat(np.arange(len(words)), [len(word) + 1 for word in words])
+    owner = np.append(owner, len(words) - 1)
     blank = signs == _BLANK
     hashed = (signs.astype(np.uint64) + np.uint64(1)) * _STEP
     before = np.concatenate([np.zeros(1, np.int64), np.cumsum(blank)])
@@ -173,30 +210,30 @@ def _features(texts: Sequence[str]) -> tuple[Hashes, NDArray[np.int64]]:
         if len(signs) < width:
             break
         run = _mixed(run[:-1] * _MIX + hashed[width - 1 :])
-        # Blanks only at the ends, and not only blanks: the run is within one word.
+        # Blanks only at the ends: the run is within one word.
         inner = before[width - 1 : len(signs)] - before[1 : len(signs) - width + 2]
-        whole = inner == 0 if width > 2 else ~(blank[:-1] & blank[1:])
+        whole = inner == 0
         parts.append((run + np.uint64(width))[whole])
-        # A blank belongs to the text after it, so use a character of the word.
+        # A blank belongs to the word after it, so use a character of the word.
         inside = np.where(blank[: len(run)], owner[1 : len(run) + 1], owner[: len(run)])
         owners.append(inside[whole])
-    words, starts = _words(hashed, blank)
-    of_word = owner[starts]
-    beside = of_word[:-1] == of_word[1:]
-    parts += [words, _mixed(words[:-1] * _MIX + words[1:])[beside]]
-    owners += [of_word, of_word[:-1][beside]]
-    return _mixed(np.concatenate(parts)), np.concatenate(owners)
+    own = _word_hashes(hashed, blank)
+    features = _mixed(np.concatenate([*parts, own]))
+    owner = np.concatenate([*owners, np.arange(len(words))])
+    order = np.argsort(owner, kind="stable")
+    split = np.split(features[order], np.cumsum(np.bincount(owner))[:-1])
+    # Copies, so that the cache does not keep the arrays of all words of a training.
+    return {word: (part.copy(), hash_) for word, part, hash_ in zip(words, split, own, strict=True)}
 
 
-def _words(hashed: Hashes, blank: NDArray[np.bool_]) -> tuple[Hashes, NDArray[np.intp]]:
-    """Return a hash for each word, of its characters and their positions, and where it starts."""
+def _word_hashes(hashed: Hashes, blank: NDArray[np.bool_]) -> Hashes:
+    """Return a hash for each word, of its characters and their positions."""
     gaps = np.flatnonzero(blank)
-    long = np.diff(gaps) > 1
-    starts, ends = gaps[:-1][long] + 1, gaps[1:][long]
+    starts, ends = gaps[:-1] + 1, gaps[1:]
     places = np.arange(len(hashed)) - np.repeat(gaps, np.diff(np.append(gaps, len(hashed))))
     placed = _mixed(hashed * (2 * places.astype(np.uint64) + np.uint64(3)))
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(placed, dtype=np.uint64)])
-    return _mixed(sums[ends] - sums[starts] + np.uint64(7)), starts
+    return _mixed(sums[ends] - sums[starts] + np.uint64(7))
 
 
 def _mixed(hashes: Hashes) -> Hashes:

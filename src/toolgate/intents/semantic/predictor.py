@@ -45,12 +45,13 @@ class LimitedModel:
     own_limits: Mapping[str, DetectionLimits] = field(default_factory=dict[str, DetectionLimits])
     """Limits of individual intents, by name."""
 
-    def judge(self, text: str, row: Floats, logits: Floats) -> Prediction:
-        """Return the prediction for a message whose row and logits are known."""
+    def judge(self, text: str, row: Floats, logits: Floats, odds: float) -> Prediction:
+        """Return the prediction for a message whose row, logits and log odds are known."""
         return self.model.judge(
             text,
             row,
             logits,
+            odds,
             limits=self.limits,
             pack_limits=self.pack_limits,
             own_limits=self.own_limits,
@@ -173,20 +174,19 @@ class Predictor:
                 for text, vector in zip(texts, vectors, strict=True)
             ]
         grams = folded_rows(self._rarities, count_features(texts), len(texts))
-        rows: list[Floats] = []
+        rows: list[list[Floats]] = []
         logits: list[Floats] = []
         for column, at in enumerate(self._compared):
             model = self._models[at].model
             rows.append(
-                np.stack(
-                    [
-                        model.row(of_text[column], vector)
-                        for of_text, vector in zip(grams, vectors, strict=True)
-                    ]
-                )
+                [
+                    model.row(of_text, vector)
+                    for of_text, vector in zip(grams[:, column], vectors, strict=True)
+                ]
             )
-            logits.append(model.linear.logits(rows[-1]))
-        evidence = self._evidence(np.concatenate(logits, axis=1))
+            logits.append(model.linear.logits(np.array(rows[-1])))
+        odds = self._log_odds(np.concatenate(logits, axis=1))
+        evidence = self._curves[:, 0] + self._curves[:, 1] * odds
         possible = evidence >= self._least
         likeliest = evidence.argmax(axis=1)
         # It explains why nothing was detected; nobody asks that about a part of a message.
@@ -198,7 +198,10 @@ class Predictor:
                 self._models,
                 {
                     self._compared[column]: self._models[self._compared[column]].judge(
-                        text, rows[column][number], logits[column][number]
+                        text,
+                        rows[column][number],
+                        logits[column][number],
+                        float(odds[number, column]),
                     )
                     for column in np.flatnonzero(possible[number]).tolist()
                 },
@@ -207,8 +210,8 @@ class Predictor:
             for number, (text, vector) in enumerate(zip(texts, vectors, strict=True))
         ]
 
-    def _evidence(self, logits: Floats) -> Floats:
-        """Return how likely each pack is meant, as log odds before comparing with its prompts.
+    def _log_odds(self, logits: Floats) -> Floats:
+        """Return the log odds that a message is for any of the intents of each pack.
 
         Args:
             logits: Shape (texts, classes of all models).
@@ -220,8 +223,7 @@ class Predictor:
         top = np.maximum.reduceat(ordered, self._starts, axis=1)
         shifted = np.exp(ordered - np.repeat(top, self._sizes, axis=1))
         sums = top + np.log(np.add.reduceat(shifted, self._starts, axis=1))
-        odds = sums[:, ::2] - sums[:, 1::2]
-        return self._curves[:, 0] + self._curves[:, 1] * odds
+        return sums[:, ::2] - sums[:, 1::2]
 
 
 async def message_vector(embedder: Embedder | None, text: str) -> Floats | None:

@@ -14,7 +14,7 @@ import Stemmer
 
 from toolgate.search.lexical.stop_words import small_words_of
 from toolgate.search.lexical.thesaurus import load_concepts
-from toolgate.search.tokenizer import IGNORED, fold, fold_all, terms_of, words_of_request
+from toolgate.search.tokenizer import IGNORED, fold, fold_all, term_of, words_of_request
 
 __all__ = ["EnglishReading", "in_english"]
 
@@ -59,12 +59,8 @@ def in_english(text: str) -> EnglishReading | None:
     words = words_of_request(text)
     if not words:
         return None
-    folded, known_terms = fold_all(words), _english_terms()
-    english = sum(
-        plain in IGNORED or term in known_terms
-        for plain, term in zip(folded, terms_of(words), strict=True)
-    )
-    best, language = max((_understood(words, folded, code), code) for code in _STEMMERS)
+    english, *others = map(sum, zip(*map(_understood, words), strict=True))
+    best, language = max(zip(others, _STEMMERS, strict=True))
     if best <= english or best < _LEAST_SHARE * len(words):
         return None
     translation = _from_spaced(words, language)
@@ -81,12 +77,20 @@ def _english_terms() -> frozenset[str]:
     )
 
 
-def _understood(words: Sequence[str], folded: Sequence[str], language: str) -> int:
-    """Count the words that are stop words or thesaurus words of a language."""
-    small, stems = _words_known(language)
-    return sum(
-        plain in small or _stem(word, language) in stems
-        for word, plain in zip(words, folded, strict=True)
+@lru_cache(maxsize=8_192)
+def _understood(word: str) -> tuple[bool, ...]:
+    """Return whether English has a word, then for each language of `_STEMMERS` whether it has.
+
+    A language has its stop words and thesaurus words.
+    """
+    plain = fold(word)
+    return (
+        plain in IGNORED or term_of(word) in _english_terms(),
+        *(
+            plain in small or _stem(word, language) in stems
+            for language in _STEMMERS
+            for small, stems in [_words_known(language)]
+        ),
     )
 
 

@@ -153,6 +153,16 @@ async def test_lines_that_almost_match_a_pattern_do_not_stop_the_gateway() -> No
     assert status == 201, answer
 
 
+async def test_a_page_of_blanks_is_read_in_linear_time() -> None:
+    """300 KB of blanks took the library minutes."""
+    blanks = " \t" * 150_000
+    page = "".join(f"<{tag}>{blanks}word{blanks}</{tag}>" for tag in ("p", "b", "td", "pre"))
+    async with collection(convert_timeout_s=20) as add:
+        status, answer = await add("blanks.html", page.encode())
+
+    assert status == 201, answer
+
+
 @pytest.mark.parametrize(
     ("name", "data"),
     [

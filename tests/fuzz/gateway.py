@@ -242,8 +242,9 @@ async def open_gateway(folder: Path) -> AsyncGenerator[AttackedGateway]:
     settings = Settings(
         auth="required",
         mode="all",
-        # A busy machine is no fault of the gateway: it must not refuse requests because of it.
-        serve=ServeSettings(max_body_bytes=2_000_000, max_lag_s=60),
+        # A busy machine is no fault of the gateway: it must not refuse requests because of it, nor
+        # may a page give up before `ANSWER_S` since threads that write to the store get no turn.
+        serve=ServeSettings(max_body_bytes=2_000_000, max_lag_s=60, console_wait_s=30),
         models={"main": ModelTable(provider="scripted", options={"steps": steps})},
         chat=ChatSettings(engine="plain"),
     )

@@ -118,12 +118,15 @@ async def _measure(folder: Path, servers: dict[str, Json], quick: bool) -> Repor
             ),
             Target(what="CPU ms of an empty program, both processes", measured=inside[0], limit=3),
             Target(
-                what="CPU of a call in a program to a direct one", measured=inside[1], limit=1.2
+                what="CPU of a call in a program to one of tool_execute",
+                measured=inside[1],
+                limit=1.2,
             ),
         ),
         notes=(
             "The search for the tools counts as a round trip of the program.",
-            f"CPU of a call in a program to a direct one, with gather: {inside[2]}.",
+            f"CPU of a call in a program to one of tool_execute, with gather: {inside[2]}.",
+            f"CPU of a call in a program to one in Python, without a meta-tool: {inside[3]}.",
         ),
     )
 
@@ -230,11 +233,12 @@ async def _as_program(app: App, task: Json, inputs: Json, files: Path) -> Way:
     return Way(tokens=tokens, trips=1, seconds=seconds, value=value)
 
 
-async def _inside(app: App) -> tuple[float, float, float]:
+async def _inside(app: App) -> tuple[float, float, float, float]:
     """CPU milliseconds of an empty program, and CPU of a call inside relative to a direct one.
 
-    The last number is the same for calls at the same time. A direct call is one in this process,
-    without the request of a client.
+    The second number compares with a call of `tool_execute`, the third is the same for calls at
+    the same time, and the last one compares with a call that no model makes: without a meta-tool
+    and its paging. All direct calls are made in this process, without the request of a client.
     """
     gateway = app.gateway
 
@@ -242,31 +246,47 @@ async def _inside(app: App) -> tuple[float, float, float]:
         result = await gateway.call(ME, {"name": "tool_program", "arguments": {"code": code}}, None)
         assert "isError" not in result, result
 
-    many, few, rounds = 100, 10, 10
-    call = "await everything.echo(message='x')\n"
-    loop = f"for n in range({many}): {call}"
-    together = f"await gather(*[everything.echo(message='x') for n in range({many})])"
-    for warm in ("1", call * 3, together):
-        await program(warm)
+    many, rounds = 30, 40
 
-    async def run_empty() -> None:
-        for _ in range(few):
+    async def empty_ones() -> None:
+        for _ in range(many):
             await program("1")
 
-    async def call_directly() -> None:
-        for _ in range(many):
-            await gateway.calls.execute(ME, "everything:echo", {"message": "x"})
+    echo = {"toolKey": "everything:echo", "arguments": {"message": "x"}}
+    call = "await everything.echo(message='x')"
+    together = f"await gather(*[everything.echo(message='x') for n in range({many})])"
 
-    empty, inside, gathered, direct = [], [], [], []
-    for _ in range(rounds):  # alternating, so that a busy machine slows down all of them
-        empty.append(await _cpu(app, run_empty) / few)
-        inside.append(await _cpu(app, lambda: program(loop)))
-        gathered.append(await _cpu(app, lambda: program(together)))
-        direct.append(await _cpu(app, call_directly))
-    one_by_one, at_once = (
-        round((min(times) - min(empty)) / min(direct), 2) for times in (inside, gathered)
+    async def execute() -> None:
+        for _ in range(many):
+            await gateway.call(ME, {"name": "tool_execute", "arguments": echo}, None)
+
+    async def execute_bare() -> None:
+        for _ in range(many):
+            await gateway.calls.execute(ME, echo["toolKey"], echo["arguments"])
+
+    works: dict[str, Callable[[], Awaitable[None]]] = {
+        "empty": empty_ones,
+        "one": lambda: program(f"for n in range(1): {call}"),
+        "inside": lambda: program(f"for n in range({many + 1}): {call}"),
+        "gathered": lambda: program(f"{together}\n{call}"),
+        "execute": execute,
+        "bare": execute_bare,
+    }
+    for work in works.values():
+        await work()
+    # Alternating, and compared within a round, so that a busy machine slows down all of them.
+    times = [{name: await _cpu(app, work) for name, work in works.items()} for _ in range(rounds)]
+
+    def ratio(inside: str, direct: str) -> float:
+        return round(median((t[inside] - t["one"]) / t[direct] for t in times), 2)
+
+    empty = median(t["empty"] for t in times) / many
+    return (
+        round(empty, 2),
+        ratio("inside", "execute"),
+        ratio("gathered", "execute"),
+        ratio("inside", "bare"),
     )
-    return round(min(empty), 2), one_by_one, at_once
 
 
 async def _cpu(app: App, work: Callable[[], Awaitable[None]]) -> float:

@@ -28,7 +28,9 @@ _UNDEFINED = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _NO_TOOL = re.compile(r"Module '(\w+)' has no tool '(\w+)'")
-_NO_MEMBER = re.compile(r"module '(\w+)' has no (?:attribute|member) '\w+'", re.IGNORECASE)
+_NO_MEMBER = re.compile(
+    r"(?:module|type object) '(\w+)' has no (?:attribute|member) '\w+'", re.IGNORECASE
+)
 _MISTAKEN = ("call_tool", "execute_tool", "run_tool", "tools", "mcp")
 """Further names that models take for a function that calls a tool."""
 

@@ -13,6 +13,7 @@ from toolgate.models.sandboxes import (
     Completed,
     Execution,
     HostCall,
+    Step,
 )
 from toolgate.types import Json
 
@@ -139,8 +140,7 @@ class ProgramRun:
                         f"The program makes more than {self._max_calls} calls.",
                         hint="Make it do less, or raise programs.max_calls.",
                     )
-                self._due.append(step)
-                step = await self._execution.proceed()
+                step = await self._after(step)
                 continue
             await self._make_due_calls(start_soon)
             ready = {n: self._settled.pop(n) for n in step.call_ids if n in self._settled}
@@ -156,6 +156,17 @@ class ProgramRun:
                 return Parked(calls=calls, snapshot=snapshot, n_calls=self.n_calls)
         self._start(start_soon)
         return Finished(value=step.value)
+
+    async def _after(self, call: HostCall) -> Step:
+        """Continue after a call, which is made at once if the program waits for it alone."""
+        if call.is_blocking and not self._due and not self._running:
+            outcome = await self._call_tool(call)
+            if not isinstance(outcome, ParkedCall):
+                return await self._execution.settle({call.call_id: outcome})
+            self._parked[call.call_id] = outcome
+        else:
+            self._due.append(call)
+        return await self._execution.proceed()
 
     async def _make_due_calls(self, start_soon: Any) -> None:
         """Make due calls; a single one here, since a task would cost as much as its checks."""

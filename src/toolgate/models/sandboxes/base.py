@@ -33,6 +33,9 @@ __all__ = [
 _MAX_BYTES = 32 << 20
 """Bytes of a value as JSON (chosen: more than any result that a client reads)."""
 
+_CONTAINERS = (dict, list, tuple)
+"""Types that have no attributes of a program."""
+
 _MAX_DEPTH = 100
 """Nesting of values that are passed in or out (chosen); deeper values become text."""
 
@@ -121,6 +124,10 @@ class HostCall:
     kwargs: Json
     """Keyword arguments as JSON values."""
 
+    is_blocking: bool = False
+    """Whether the program does nothing else before it has the result, so that `Execution.settle`
+    can answer the call without `Execution.proceed`."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class PendingCalls:
@@ -179,7 +186,10 @@ class Execution(Protocol):
         ...
 
     async def settle(self, answers: Mapping[int, CallValue | CallFailure]) -> Step:
-        """Pass results of calls that it waits for, by `call_id`, and continue."""
+        """Pass results of calls that it waits for, by `call_id`, and continue.
+
+        Also answers a blocking `HostCall`.
+        """
         ...
 
     async def snapshot(self) -> bytes:
@@ -243,6 +253,8 @@ class _Conversion:
 
     def convert(self, value: object, depth: int) -> _Converted:
         """Return a value as JSON."""
+        if isinstance(value, str):
+            return value, len(value) + 2, 0
         if value is None or isinstance(value, bool):
             return value, 5, 0
         if isinstance(value, int):
@@ -250,8 +262,6 @@ class _Conversion:
         if isinstance(value, float):
             # JSON has no NaN and no infinity.
             return (value if value - value == 0 else str(value)), 20, 0
-        if isinstance(value, str):
-            return value, len(value) + 2, 0
         if isinstance(value, bytes):
             return value.decode("utf-8", "replace"), len(value) + 2, 0
         known = self._known.get(id(value))
@@ -269,20 +279,25 @@ class _Conversion:
         return known
 
     def _container(self, value: object, depth: int) -> _Converted:
-        attributes = getattr(value, "attributes", None)
+        attributes = None if type(value) in _CONTAINERS else getattr(value, "attributes", None)
         members = cast("object", attributes) if isinstance(attributes, dict) else value
         self._kept.append(members)
+        size, deepest = 2, 0
         if isinstance(members, dict):
-            pairs = cast("dict[object, object]", members)
-            names = [key if isinstance(key, str) else str(key) for key in pairs]
-            parts = [self.convert(member, depth + 1) for member in pairs.values()]
-            converted: Any = {name: part[0] for name, part in zip(names, parts, strict=True)}
-            size = sum(len(name) + 4 for name in names)
+            converted: Any = {}
+            for key, member in cast("dict[object, object]", members).items():
+                name = key if isinstance(key, str) else str(key)
+                converted[name], part, below = self.convert(member, depth + 1)
+                size += len(name) + 4 + part
+                deepest = max(deepest, below)
         elif isinstance(value, list | tuple | set | frozenset):
-            parts = [self.convert(item, depth + 1) for item in cast("list[object]", value)]
-            converted, size = [part[0] for part in parts], 2 + len(parts)
+            converted = []
+            for item in cast("list[object]", value):
+                element, part, below = self.convert(item, depth + 1)
+                converted.append(element)
+                size += 1 + part
+                deepest = max(deepest, below)
         else:
             text = str(value)
             return text, len(text) + 2, 0
-        size += sum(part[1] for part in parts)
-        return converted, size, 1 + max((part[2] for part in parts), default=0)
+        return converted, size, 1 + deepest

@@ -110,6 +110,24 @@ _HINTS = {
 }
 """What to do about errors of a program that CPython would not raise, by a part of their text."""
 
+_CONCURRENT = ("gather", "asyncio")
+"""Words without which a program makes one call at a time."""
+_LATER: Any = {"future": ...}
+"""Answer to a call whose result comes later."""
+_TOOL = "_tool_"
+"""Function that stands for all tools in programs that make one call at a time."""
+_ONE_BY_ONE = f"""_errors_ = {{"RuntimeError": RuntimeError, "ValueError": ValueError}}
+async def _settled_(value, kind, message):
+    if kind:
+        raise _errors_[kind](message)
+    return value
+def _call_(name, args, kwargs, isinstance=isinstance, list=list):
+    answer = {_TOOL}(name, *args, **kwargs)
+    return _settled_(*answer) if isinstance(answer, list) else answer"""
+"""Functions whose calls are answered in one message: a list of the value, and the kind and the
+message of an error. The library answers an awaited call in two (1.4.0). Programs may give the
+names of builtins another meaning."""
+
 _MAX_ERROR_CHARS = 2_000
 """Characters of a traceback: about 500 tokens (chosen)."""
 
@@ -313,15 +331,23 @@ class MontyExecution:
     async def proceed(self) -> Step:
         """Continue after a call, whose result comes later."""
         assert isinstance(self._steps[0], HostCall)
-        self._steps.popleft()
+        snapshot = self._snapshot
+        if len(self._steps) == 1 and isinstance(snapshot, FunctionSnapshot):
+            await self._turn(lambda: self._settled_names(snapshot.resume(_LATER)))
+        else:
+            self._steps.popleft()
         return self._steps[0]
 
     async def settle(self, answers: Mapping[int, CallValue | CallFailure]) -> Step:
         """Pass results of calls that it waits for, and continue."""
         snapshot = self._snapshot
-        assert isinstance(snapshot, FutureSnapshot)
-        settled = {number: _settled(answer) for number, answer in answers.items()}
-        await self._turn(lambda: self._settled_names(snapshot.resume(settled)))
+        if isinstance(snapshot, FunctionSnapshot):
+            at_once = _settled_at_once(answers[snapshot.call_id])
+            await self._turn(lambda: self._settled_names(snapshot.resume(at_once)))
+        else:
+            assert isinstance(snapshot, FutureSnapshot)
+            settled = {number: _settled(answer) for number, answer in answers.items()}
+            await self._turn(lambda: self._settled_names(snapshot.resume(settled)))
         return self._steps[0]
 
     async def snapshot(self) -> bytes:
@@ -383,8 +409,8 @@ class MontyExecution:
                 end_at_once(self._pid)
 
     def _begin(self, program: Program, *, is_checked: bool) -> SyncSnapshot:
-        if imports := _imports(program):
-            prelude = self._session.feed_start(imports, skip_type_check=True)
+        if definitions := _prelude(program):
+            prelude = self._session.feed_start(definitions, skip_type_check=True)
             while not isinstance(prelude, MontyComplete):
                 prelude = prelude.resume_auto()
         return self._settled_names(
@@ -418,8 +444,8 @@ def _to_the_next_wait(
 ) -> tuple[SyncSnapshot, deque[Step]]:
     """Continue after each call, until the program waits for a result or ends."""
     steps: deque[Step] = deque([_step(snapshot)])
-    while isinstance(snapshot, FunctionSnapshot):
-        snapshot = settled_names(snapshot.resume({"future": ...}))
+    while isinstance(snapshot, FunctionSnapshot) and snapshot.function_name != _TOOL:
+        snapshot = settled_names(snapshot.resume(_LATER))
         steps.append(_step(snapshot))
     return snapshot, steps
 
@@ -430,23 +456,46 @@ def _step(snapshot: SyncSnapshot) -> Step:
     if isinstance(snapshot, FutureSnapshot):
         return PendingCalls(call_ids=tuple(sorted(snapshot.pending_call_ids)))  # it is a set
     assert isinstance(snapshot, FunctionSnapshot)
+    function, args = str(snapshot.function_name), json_value(snapshot.args)
+    is_blocking = function == _TOOL and bool(args)
+    if is_blocking:
+        function, args = str(args[0]), args[1:]
     return HostCall(
         call_id=snapshot.call_id,
-        function=str(snapshot.function_name),
-        args=tuple(json_value(argument) for argument in snapshot.args),
+        function=function,
+        args=tuple(args),
         kwargs=json_value(snapshot.kwargs),
+        is_blocking=is_blocking,
     )
 
 
-def _imports(program: Program) -> str:
-    """Return the imports that a program does not have to write; empty: none are needed."""
-    lines = [f"import {module.name}" for module in program.modules]
+def _prelude(program: Program) -> str:
+    """Return what a program does not have to define or import; empty: it needs nothing."""
+    if any(word in program.code for word in _CONCURRENT):
+        lines = [f"import {module.name}" for module in program.modules]
+    else:
+        lines = _one_by_one(program)
     lines += [f"import {name}" for name in _library(program)]
     if "gather" in program.code:
         lines.append("from asyncio import gather")
     if annotations := [name for name in _ANNOTATIONS if name in program.code]:
         lines.append(f"from typing import {', '.join(annotations)}")
     return "\n".join(lines)
+
+
+def _one_by_one(program: Program) -> list[str]:
+    """Return definitions of the functions that a program names, each answered in one message."""
+    named = [function for function in program.functions if function.name in program.code]
+    lines = [_ONE_BY_ONE] if named or program.modules else []
+    lines += [_definition(function.name, function.name) for function in named]
+    for module in program.modules:
+        lines += [f"class {module.name}:", "    pass"]
+        lines += [f"    {_definition(f.name, f'{module.name}.{f.name}')}" for f in module.functions]
+    return lines
+
+
+def _definition(name: str, function: str) -> str:
+    return f"def {name}(*args, **kwargs): return _call_({function!r}, args, kwargs)"
 
 
 def _library(program: Program) -> list[str]:
@@ -517,6 +566,13 @@ def _settled(answer: CallValue | CallFailure) -> Any:
     return {"exc_type": answer.kind, "message": answer.message}
 
 
+def _settled_at_once(answer: CallValue | CallFailure) -> Any:
+    """The answer to a blocking call, as `_ONE_BY_ONE` reads it."""
+    if isinstance(answer, CallValue):
+        return {"return_value": [answer.value, "", ""]}
+    return {"return_value": [None, answer.kind, answer.message]}
+
+
 def _program_error(error: MontyError) -> ProgramError:
     if isinstance(error, MontyCrashedError):
         why = "took too long" if error.timed_out else "ended its process"
@@ -525,7 +581,9 @@ def _program_error(error: MontyError) -> ProgramError:
         return ProgramError(f"The program cannot be read: {error.display('msg')}.")
     text = str(error)
     frames = error.traceback() if isinstance(error, MontyRuntimeError) else []
-    where = f" in line {frames[-1].line}" if frames else ""
+    # What is called one by one ends in the prelude, which is no part of the program.
+    own = [frame.line for frame in frames if frame.filename == frames[0].filename]
+    where = f" in line {own[-1]}" if own else ""
     hint = next((hint for part, hint in _HINTS.items() if part in text), "")
     shown = f"{text[:_MAX_ERROR_CHARS]}." if hint else text[:_MAX_ERROR_CHARS]
     return ProgramError(f"The program failed{where}: {shown}", hint=hint)

@@ -54,26 +54,32 @@ def _program(code: str, **fields: Any) -> Program:
     return Program(code=code, modules=_MODULES, functions=_SEARCH, **fields)
 
 
-async def _run(execution: Execution) -> Any:
-    """Answer all calls of `double` and `create_issue` until the program ends."""
+async def _run(execution: Execution, *, at_once: bool = False) -> Any:
+    """Answer all calls until the program ends, blocking ones at once or as late as possible."""
     answers: dict[int, CallValue | CallFailure] = {}
     step = execution.step
     while not isinstance(step, Completed):
         if isinstance(step, HostCall):
-            value: Any = step.kwargs.get("number") or (step.args[0] if step.args else None)
-            if step.function.endswith("create_issue"):
-                value = {"number": 7}
-            elif step.function.endswith("double") and value == 13:
-                answers[step.call_id] = CallFailure(kind="ValueError", message="not 13")
+            answers[step.call_id] = _answer(step)
+            if at_once and step.is_blocking:
+                step = await execution.settle({step.call_id: answers[step.call_id]})
+            else:
                 step = await execution.proceed()
-                continue
-            elif step.function.endswith("double"):
-                value = 2 * value
-            answers[step.call_id] = CallValue(value=value)
-            step = await execution.proceed()
         else:
             step = await execution.settle({number: answers[number] for number in step.call_ids})
     return step.value
+
+
+def _answer(call: HostCall) -> CallValue | CallFailure:
+    """Answer a call of `double` or `create_issue`."""
+    if call.function == "tracker.create_issue":
+        return CallValue(value={"number": 7})
+    value: Any = call.kwargs.get("number") or (call.args[0] if call.args else None)
+    if call.function != "tracker.double":
+        return CallValue(value=value)
+    if value == 13:
+        return CallFailure(kind="ValueError", message="not 13")
+    return CallValue(value=2 * value)
 
 
 @pytest.mark.anyio
@@ -109,14 +115,30 @@ class SandboxContract:
                 "try:\n    await tracker.double(13)\nexcept ValueError as e:\n    r = str(e)\nr",
                 "not 13",
             ),
+            (
+                "call = tracker.double(4)\nother = tracker.double(5)\n[await other, await call]",
+                [10, 8],
+            ),
+            ("import tracker\nawait tracker.double(4)", 8),
+            ("list = len = isinstance = ValueError = 3\nawait tracker.double(list)", 6),
+            ("from_search = await search('x')\n[from_search, await tracker.double(1)]", ["x", 2]),
         ],
     )
     async def test_a_program_gives_its_last_expression_or_what_it_returns(
         self, opened: Sandbox, code: str, value: object
     ) -> None:
         """As JSON; calls may be answered at once or later, and may fail."""
-        async with opened.start(_program(code, inputs={"n": 5})) as execution:
-            assert await _run(execution) == value
+        for at_once in (False, True):
+            async with opened.start(_program(code, inputs={"n": 5})) as execution:
+                assert await _run(execution, at_once=at_once) == value
+
+    async def test_an_error_names_the_line_of_the_program(self, opened: Sandbox) -> None:
+        """Not of what the sandbox runs besides."""
+        program = _program("a = 1\nb = await tracker.double(13)\nc = 1")
+        for at_once in (False, True):
+            with pytest.raises(ProgramError, match=r"line 2.*not 13"):
+                async with opened.start(program) as execution:
+                    await _run(execution, at_once=at_once)
 
     async def test_what_is_printed_is_no_result(self, opened: Sandbox) -> None:
         """It is a log with a size limit."""
@@ -213,7 +235,15 @@ class SandboxContract:
                     pass
 
     async def test_a_snapshot_goes_on_elsewhere(self, opened: Sandbox, sandbox: Sandbox) -> None:
-        """With its variables, in another process, any number of times."""
+        """With its variables, in another process, any number of times, whatever it waits for."""
+        async with opened.start(_program("n = 5\nawait tracker.double(n) + n")) as execution:
+            while isinstance(execution.step, HostCall):
+                await execution.proceed()
+            snapshot = await execution.snapshot()
+        async with opened.restore(snapshot) as execution:
+            assert execution.step == PendingCalls(call_ids=(0,))
+            await execution.settle({0: CallValue(value=7)})
+            assert execution.step == Completed(value=12)
         code = (
             "kept = [1, 2]\na, b = await gather(tracker.double(1), tracker.double(2))\n"
             "kept + [a, b, await tracker.double(5)]"

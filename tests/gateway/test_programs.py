@@ -349,6 +349,20 @@ async def test_a_program_may_only_do_what_its_caller_may() -> None:
         assert place.refunded == []
 
 
+async def test_only_administrators_read_which_setting_limits_the_calls() -> None:
+    """Others cannot change it, and are told what they can do."""
+    reader = Identity(caller_id="token:r", kind="token", token="r", projects=("*",))
+    caller = Caller(caller_id="token:r", identity=reader)
+    rules = (PermissionTable(allow=("shop:*",), to=("everyone",)),)
+    limited = ProgramSettings(offer="on", max_calls=2)
+    async with shop(auth="required", permission=rules, guard=(), programs=limited) as place:
+        text = await place.error("for n in range(9): await shop.get_order(n)", caller=caller)
+
+    assert "more than 2 calls" in text
+    assert "Divide the work" in text
+    assert "max_calls" not in text
+
+
 async def test_limits_hold_inside_a_program() -> None:
     limited = LimitSettings(calls_per_minute=3)
     async with shop(guard=(), limits=limited) as place:
@@ -358,6 +372,7 @@ async def test_limits_hold_inside_a_program() -> None:
     async with shop(guard=(), programs=ProgramSettings(offer="on", max_calls=4)) as place:
         text = await place.error("for n in range(9): await shop.refund(number=n)")
         assert "more than 4 calls" in text
+        assert "programs.max_calls" in text
         assert len(place.refunded) == 4
         text = await place.error("while True: pass", timeout_s=0.5)
         assert "took longer than 0.5 seconds" in text

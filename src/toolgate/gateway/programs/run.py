@@ -138,7 +138,9 @@ class ProgramRun:
                 if self.n_calls > self._max_calls:
                     raise ProgramError(
                         f"The program makes more than {self._max_calls} calls.",
-                        hint="Make it do less, or raise programs.max_calls.",
+                        detail="The setting programs.max_calls allows no more.",
+                        hint="Divide the work among several programs; store keeps values for the"
+                        " next one.",
                     )
                 step = await self._after(step)
                 continue

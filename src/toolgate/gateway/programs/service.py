@@ -429,7 +429,7 @@ class ProgramService:
             return error
         failed = error.failed if error.failed.endswith(".") else f"{error.failed}."
         hint = f"{advice} {error.hint}".rstrip()
-        return ProgramError(failed, allowed=error.allowed, hint=hint)
+        return ProgramError(failed, detail=error.detail, allowed=error.allowed, hint=hint)
 
     def _all_names(self) -> Mapping[str, str]:
         snapshot = self._catalog.snapshot

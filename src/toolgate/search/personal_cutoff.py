@@ -7,6 +7,9 @@ bounds, rises only after several marks, and returns to the calibrated value with
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
 
 __all__ = ["JudgedSearch", "PersonalCutoff"]
 
@@ -22,9 +25,11 @@ _STAY = 1.0
 """Cost of each step away from the calibrated cutoff, in wrong tools; chosen."""
 
 
-@dataclass(frozen=True)
-class JudgedSearch:
-    """A search whose answer is known to have fitted or not."""
+class JudgedSearch(NamedTuple):
+    """A search whose answer is known to have fitted or not.
+
+    A named tuple, since each search of a caller makes up to 200 of them anew.
+    """
 
     margin: float
     """Distance of its best tool above the calibrated cutoff, as a cosine; negative below it."""
@@ -54,16 +59,14 @@ class PersonalCutoff:
         if not searches:
             return 0.0
         steps = range(round(LOWEST / _STEP), round(HIGHEST / _STEP) + 1)
-
-        def cost(step: int) -> float:
-            line = step * _STEP
-            wrong = sum(
-                search.weight * _MISSED if search.fitted else search.weight
-                for search in searches
-                if (search.margin < line) == search.fitted
-            )
-            return wrong + abs(step) * _STAY
-
+        fitted = np.array([search.fitted for search in searches], np.bool_)
+        margins = np.array([search.margin for search in searches], np.float64)
+        weights = np.array([search.weight for search in searches], np.float64)
+        weights[fitted] *= _MISSED
+        lines = np.array([step * _STEP for step in steps], np.float64)
+        is_wrong = (margins < lines[:, np.newaxis]) == fitted
+        distances = np.abs(np.array(steps)) * _STAY
+        costs = dict(zip(steps, is_wrong @ weights + distances, strict=True))
         # Of equally cheap cutoffs, the one nearest to the calibrated cutoff; rounding hides
         # floating-point noise.
-        return round(min(steps, key=lambda step: (round(cost(step), 6), abs(step))) * _STEP, 2)
+        return round(min(steps, key=lambda step: (round(costs[step], 6), abs(step))) * _STEP, 2)

@@ -3,9 +3,11 @@
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import zip_longest
 from typing import Literal
 
+from toolgate.base import json_text
 from toolgate.catalog import CatalogEntry
 from toolgate.chat.base import DOCUMENTS, SQL
 from toolgate.errors import ToolgateError
@@ -30,6 +32,10 @@ _FOUND_AT_MOST = 8
 """Most tools for a part of a question (chosen)."""
 _WEAK_AT_MOST = 2
 """Most tools for a part of a question without good matches, if other parts have some."""
+
+_OFFERS = 512
+"""Offers in memory (chosen): most turns offer the tools of earlier ones, whose definitions would
+have to be parsed again."""
 
 _FAMILIES: Mapping[str, str] = {"documents": DOCUMENTS, "sql": SQL, "sqlcl": SQL}
 """Kinds of the tools in bundled packs, by server name."""
@@ -116,7 +122,22 @@ def offer_of(entry: CatalogEntry, hidden: Collection[str]) -> Offer | None:
         entry: The tool.
         hidden: Parameters that are never shown and set by the gateway.
     """
-    definition = entry.definition
+    is_destructive = entry.destructive and not entry.read_only
+    return _offer(
+        entry.raw, entry.key, entry.exposed, family_of(entry), is_destructive, tuple(hidden)
+    )
+
+
+@lru_cache(_OFFERS)
+def _offer(
+    raw: bytes,
+    key: str,
+    exposed: str,
+    family: str,
+    is_destructive: bool,  # noqa: FBT001 - private
+    hidden: tuple[str, ...],
+) -> Offer | None:
+    definition = json_object(json_text.loads(raw))
     meta = _meta(definition)
     if meta.get(INTERNAL_MARK) is True:
         return None
@@ -128,17 +149,17 @@ def offer_of(entry: CatalogEntry, hidden: Collection[str]) -> Offer | None:
         visible = {name: schema for name, schema in properties.items() if name not in injected}
         schema = {**schema, "properties": visible, "required": required}
     function: Json = {
-        "name": entry.exposed,
+        "name": exposed,
         "description": str(definition.get("description") or definition.get("title") or ""),
         "parameters": schema,
     }
     return Offer(
-        name=entry.exposed,
+        name=exposed,
         definition={"type": "function", "function": function},
-        key=entry.key,
-        family=family_of(entry),
+        key=key,
+        family=family,
         retrieves=meta.get(RETRIEVES_MARK) is True,
-        destructive=entry.destructive and not entry.read_only,
+        destructive=is_destructive,
         injected=injected,
         required=tuple(required),
     )

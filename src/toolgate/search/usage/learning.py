@@ -9,6 +9,7 @@ store, and only briefly.
 
 import asyncio
 import logging
+from array import array
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -501,8 +502,8 @@ def _seconds(at: str) -> float:
 
 def _digest_of(line: PersonalCutoff) -> bytes:
     """Return a digest of the judged searches; storing these in each cached answer took 9 KB."""
-    judged = [(search.margin, search.fitted) for search in line.judged]
-    return blake2b(repr(judged).encode(), digest_size=16).digest()
+    judged = array("d", [value for search in line.judged for value in search[:2]])
+    return blake2b(judged, digest_size=16).digest()
 
 
 def _earlier_wordings(talk: _ConversationUse, search: StoredSearch) -> list[StoredSearch]:

@@ -82,6 +82,22 @@ async def test_a_server_of_a_client_file_is_overridden_in_the_store(tmp_path: Pa
     assert client.read_text(encoding="utf-8") == before
 
 
+async def test_names_with_numbers_are_sorted_by_the_numbers() -> None:
+    servers: dict[str, object] = {
+        name: FakeUpstream({f"tool{name[1:]}": lambda _: text_result("x")})
+        for name in ("s10", "s2", "s1")
+    }
+    async with open_console(servers) as place:
+        names = re.compile(r'<th scope="row"><a href="/console/server\?name=(\w+)"')
+        page = await place.page("servers", sort="name", dir="up")
+        assert names.findall(page) == ["s1", "s2", "s10"]
+        keys = re.compile(r'href="/console/tool\?key=(s\d+)%3A')
+        page = await place.page("tools", sort="name", dir="down")
+        assert keys.findall(page) == ["s10", "s2", "s1"]
+        palette = visible_text(await place.page("go", q="s"))
+        assert palette.index("s2 ") < palette.index("s10 ")
+
+
 async def test_servers_are_sorted_filtered_and_changed_together() -> None:
     small = FakeUpstream({"only": lambda _: text_result("x")})
     async with open_console({"notes": notes(), "small": small}) as place:

@@ -1,9 +1,16 @@
-"""Rules for names: of servers in exposed names, of projects, and of renamed settings."""
+"""Rules for names: exposed names of servers, project names, renamed settings, and sort order."""
 
 import re
 from collections.abc import Collection
 
-__all__ = ["NO_PROJECT", "current_key", "fold", "is_project_name", "server_prefix"]
+__all__ = [
+    "NO_PROJECT",
+    "current_key",
+    "fold",
+    "is_project_name",
+    "natural_order",
+    "server_prefix",
+]
 
 NO_PROJECT = frozenset({"default", "UNASSIGNED", "__unassigned__"})
 """Values with which clients say that they use no project."""
@@ -20,6 +27,10 @@ _CURRENT_KEYS = {
 }
 """Former names of settings and their current names, used only for the hint of an error: former
 names are not accepted."""
+
+_DIGITS = re.compile(r"[0-9]+")
+_ORDER_DIGITS = 20
+"""Digits up to which numbers are ordered by value (chosen: more than any counter has)."""
 
 _PROJECT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
@@ -46,3 +57,8 @@ def server_prefix(server: str) -> str:
 def fold(name: str) -> str:
     """Fold case and separators, as some clients do. Exposed names stay unique even then."""
     return re.sub(r"_+", "_", name.lower()).replace("-", "_")
+
+
+def natural_order(name: str) -> str:
+    """Sort key of a name in lists for people: `s2` comes before `s10`, and case does not count."""
+    return _DIGITS.sub(lambda digits: digits[0].zfill(_ORDER_DIGITS), name.lower())

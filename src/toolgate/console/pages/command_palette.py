@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from starlette.responses import Response
 
+from toolgate.base.names import natural_order
 from toolgate.console.navigation import menu_of
 from toolgate.console.request import PageRequest
 from toolgate.console.route import Route
@@ -82,7 +83,12 @@ def _destinations(request: PageRequest, text: str) -> list[Destination]:
         for tool in request.gateway.visible.tools(request.caller)
         if _fits(tool.key, words)
     ]  # fmt: skip
-    servers.sort(key=lambda server: (not server.name.lower().startswith(words[0]), server.name))
+    servers.sort(
+        key=lambda server: (
+            not server.name.lower().startswith(words[0]),
+            natural_order(server.name),
+        )
+    )
     search = Destination(
         name=f"Search for tools: “{text}”",
         link=request.url("tools", q=text),

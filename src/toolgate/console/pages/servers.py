@@ -11,6 +11,7 @@ import orjson
 from starlette.responses import Response
 
 from toolgate.app.server_check import try_server
+from toolgate.base.names import natural_order
 from toolgate.console.activity import RANGES, activity_of, range_asked
 from toolgate.console.known_servers import KNOWN_SERVERS
 from toolgate.console.pages.access.credentials import may_log_in
@@ -34,7 +35,7 @@ __all__ = ["ROUTES", "clients_on_this_machine"]
 
 _STATES = ("ready", "degraded", "asleep", "connecting", "down", "disabled")
 _ORDERS: Mapping[str, Callable[[ServerStatus], Any]] = {
-    "name": lambda server: server.name.lower(),
+    "name": lambda server: natural_order(server.name),
     "state": lambda server: _STATES.index(server.state),
     "tools": lambda server: server.tools,
     "transport": lambda server: server.kind,

@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from toolgate.base import json_text
 from toolgate.base.ids import utc_now
+from toolgate.base.names import natural_order
 from toolgate.base.token_estimate import estimate_tokens
 from toolgate.catalog import CatalogEntry
 from toolgate.catalog.scanner import ReplacedDefinition
@@ -148,7 +149,7 @@ def _orders(uses: Mapping[str, ToolUsage]) -> Mapping[str, Callable[[CatalogEntr
         return use.calls if use is not None else 0
 
     return {
-        "name": lambda entry: entry.key.lower(),
+        "name": lambda entry: natural_order(entry.key),
         "calls": calls,
         "errors": share,
         "latency": mean,

@@ -392,6 +392,14 @@ def test_doctor_without_configuration_points_to_init(command: Command, folder: P
     assert "toolgate add NAME -- COMMAND" in shown
 
 
+def test_doctor_names_commands_for_servers_that_no_file_has(command: Command, folder: Path) -> None:
+    command("servers", "add", "web", "http://127.0.0.1:9/mcp")
+    shown = command("doctor").out
+    assert "server web: Nothing listens at http://127.0.0.1:9/mcp." in shown
+    assert "correct url: toolgate servers remove web && toolgate add web URL" in shown
+    assert "[server.web]" not in shown
+
+
 def test_doctor_is_content_with_servers_of_the_store_alone(command: Command, folder: Path) -> None:
     (folder / "toolgate.toml").unlink()
     assert command("servers", "add", "one", "--", sys.executable, "-c", "").out

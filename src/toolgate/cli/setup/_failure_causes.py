@@ -21,7 +21,33 @@ class Cause:
     """What to do, as a command where there is one."""
 
 
-_Explain: TypeAlias = Callable[[re.Match[str], str], Cause]
+@dataclass(frozen=True, kw_only=True)
+class FailedServer:
+    """The server that a cause is about."""
+
+    name: str
+    """Its name."""
+
+    is_stored: bool
+    """Whether it is in the store, so that no file has a table for it."""
+
+    def edit(self, change: str, where: str, *, again: str) -> str:
+        """Say how to change its configuration; a stored server has to be added again.
+
+        Args:
+            change: What to change, as an instruction, such as `correct url`.
+            where: Where a file has it, with `{}` for the name, such as `of [server.{}]`.
+            again: What follows the name in the command that adds it.
+        """
+        if not self.is_stored:
+            return f"{change} {where.format(self.name)}"
+        return f"{change}: toolgate servers remove {self.name} && toolgate add {self.name} {again}"
+
+
+_URL: Final = "URL"
+_COMMAND: Final = "-- COMMAND ARGS"
+
+_Explain: TypeAlias = Callable[[re.Match[str], FailedServer], Cause]
 
 _NOISE: Final = re.compile(
     r"^\s*at\s|^Node\.js v|A complete log of this run|^Run '.*--help'|For more information"
@@ -62,14 +88,18 @@ def telling_line(lines: Sequence[str]) -> str:
     return ""
 
 
-def find_cause(server: str, error: str, stderr: Sequence[str]) -> Cause | None:
+def find_cause(
+    name: str, error: str, stderr: Sequence[str], *, is_stored: bool = False
+) -> Cause | None:
     """Find the cause of a failure; None if it is not a known one.
 
     Args:
-        server: Name of the server, for commands.
+        name: Name of the server, for commands.
         error: Why the connection failed, as reported by the gateway.
         stderr: The last lines of its standard error, oldest first.
+        is_stored: Whether it is in the store, not in a file.
     """
+    server = FailedServer(name=name, is_stored=is_stored)
     for line in (error, *stderr):
         for pattern, explain in _CAUSES:
             match = pattern.search(line)
@@ -78,231 +108,256 @@ def find_cause(server: str, error: str, stderr: Sequence[str]) -> Cause | None:
     return None
 
 
-def _docker_down(match: re.Match[str], server: str) -> Cause:
+def _corrected(server: FailedServer, change: str, where: str, *, again: str) -> str:
+    """Say how to change the configuration, and how to try it; adding a server tries it too."""
+    edit = server.edit(change, where, again=again)
+    return edit if server.is_stored else f"{edit}. Then: toolgate servers test {server.name}"
+
+
+def _docker_down(match: re.Match[str], server: FailedServer) -> Cause:
     start = "sudo systemctl start docker" if sys.platform == "linux" else "open Docker Desktop"
     return Cause(
         found=f"{match['text'].rstrip('. ')}.",
-        hint=f"Start Docker: {start}. Then: toolgate servers test {server}",
+        hint=f"Start Docker: {start}. Then: toolgate servers test {server.name}",
     )
 
 
-def _docker_denied(match: re.Match[str], server: str) -> Cause:
+def _docker_denied(match: re.Match[str], server: FailedServer) -> Cause:
     return Cause(
         found=f"{match['text'].rstrip('. ')}.",
         hint="Join the group of Docker: sudo usermod -aG docker $USER. Then log in again, and: "
-        f"toolgate servers test {server}",
+        f"toolgate servers test {server.name}",
     )
 
 
-def _docker_image(match: re.Match[str], server: str) -> Cause:
+def _docker_image(match: re.Match[str], server: FailedServer) -> Cause:
     return Cause(
         found=f"The image {match['image']!r} cannot be pulled.",
-        hint=f"See why: docker pull {match['image']}. Then: toolgate servers test {server}",
+        hint=f"See why: docker pull {match['image']}. Then: toolgate servers test {server.name}",
     )
 
 
-def _unknown_host(match: re.Match[str], server: str) -> Cause:
+def _unknown_host(match: re.Match[str], server: FailedServer) -> Cause:
     host = match["host"].strip("\"'")
     return Cause(
         found=f"The name {host!r} cannot be resolved: DNS does not know it, or no DNS server "
         "answers.",
-        hint=f"Look it up: nslookup {host}. Correct the name in [server.{server}], or connect to "
-        "the network or VPN that knows it.",
+        hint=f"Look it up: nslookup {host}. Connect to the network or VPN that knows it, or "
+        + server.edit("correct the name", "in [server.{}]", again=_URL),
     )
 
 
-def _no_dns(match: re.Match[str], server: str) -> Cause:
+def _no_dns(match: re.Match[str], server: FailedServer) -> Cause:
     del match
     return Cause(
         found="A host name cannot be resolved: DNS does not know it, or no DNS server answers.",
-        hint=f"Check the network, or its VPN. See the whole output: toolgate servers test {server}",
+        hint="Check the network, or its VPN. See the whole output: toolgate servers test "
+        f"{server.name}",
     )
 
 
-def _expired(match: re.Match[str], server: str) -> Cause:
+def _expired(match: re.Match[str], server: FailedServer) -> Cause:
     del match
     return Cause(
         found="The TLS certificate of the server has expired, or the clock of this machine is "
         "wrong.",
-        hint=f"Check the clock: date. Otherwise whoever runs {server!r} must renew the "
+        hint=f"Check the clock: date. Otherwise whoever runs {server.name!r} must renew the "
         "certificate.",
     )
 
 
-def _other_name(match: re.Match[str], server: str) -> Cause:
+def _other_name(match: re.Match[str], server: FailedServer) -> Cause:
     del match
     return Cause(
         found="The TLS certificate of the server is for another host name.",
-        hint=f"Use a name from the certificate in url of [server.{server}].",
+        hint=server.edit("Use a name from the certificate in url", "of [server.{}]", again=_URL),
     )
 
 
-def _unknown_issuer(match: re.Match[str], server: str) -> Cause:
+def _unknown_issuer(match: re.Match[str], server: FailedServer) -> Cause:
     is_child = match.re is not _OWN_UNKNOWN_ISSUER
     advice = (
-        f'env = {{ NODE_EXTRA_CA_CERTS = "FILE", SSL_CERT_FILE = "FILE" }} in [server.{server}]'
+        server.edit(
+            'write env = { NODE_EXTRA_CA_CERTS = "FILE", SSL_CERT_FILE = "FILE" }',
+            "in [server.{}]",
+            again="--env NODE_EXTRA_CA_CERTS=FILE --env SSL_CERT_FILE=FILE -- COMMAND ARGS",
+        )
         if is_child
-        else f'ca = "FILE" in [server.{server}.tls]'
+        else server.edit(
+            'write ca = "FILE"',
+            "in [server.{}.tls]",
+            again="""'{"url": "URL", "tls": {"ca": "FILE"}}'""",
+        )
     )
     return Cause(
         found="The TLS certificate is not trusted: it is self-signed, or from an authority that "
         "this machine does not know, such as a proxy that inspects traffic.",
-        hint=f"Get the certificate of the authority as a PEM file, and write {advice}. Then: "
-        f"toolgate servers test {server}",
+        hint=f"Get the certificate of the authority as a PEM file, and {advice}. Then: "
+        f"toolgate servers test {server.name}",
     )
 
 
-def _no_tls(match: re.Match[str], server: str) -> Cause:
+def _no_tls(match: re.Match[str], server: FailedServer) -> Cause:
     del match
     return Cause(
         found="The server does not speak TLS on this port.",
-        hint=f"If it serves plain HTTP, write http:// for https:// in url of [server.{server}].",
+        hint=server.edit(
+            "If it serves plain HTTP, write http:// for https:// in url",
+            "of [server.{}]",
+            again=_URL,
+        ),
     )
 
 
-def _proxy_down(match: re.Match[str], server: str) -> Cause:
+def _without_proxy(server: FailedServer) -> str:
+    add = """'{"url": "URL", "proxy": "none"}'"""
+    return server.edit('go without a proxy: proxy = "none"', "in [server.{}].", again=add)
+
+
+def _proxy_down(match: re.Match[str], server: FailedServer) -> Cause:
     return Cause(
         found=f"The proxy {match['proxy']} cannot be reached.",
-        hint="Correct HTTPS_PROXY, HTTP_PROXY or proxy under [outbound], or go without a proxy: "
-        f'proxy = "none" in [server.{server}].',
+        hint="Correct HTTPS_PROXY, HTTP_PROXY or proxy under [outbound], or "
+        f"{_without_proxy(server)}",
     )
 
 
-def _proxy_login(match: re.Match[str], server: str) -> Cause:
+def _proxy_login(match: re.Match[str], server: FailedServer) -> Cause:
     del match
     return Cause(
         found="The proxy wants a user name and a password (407).",
-        hint="Write them into the address: HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT, or go "
-        f'without a proxy: proxy = "none" in [server.{server}].',
+        hint="Write them into the address: HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT, or "
+        f"{_without_proxy(server)}",
     )
 
 
-def _proxy_refuses(match: re.Match[str], server: str) -> Cause:
+def _proxy_refuses(match: re.Match[str], server: FailedServer) -> Cause:
     return Cause(
         found=f"The proxy refuses to connect to the server ({match['status']}).",
-        hint="Ask whoever runs the proxy to allow it, or go without: "
-        f'proxy = "none" in [server.{server}].',
+        hint=f"Ask whoever runs the proxy to allow it, or {_without_proxy(server)}",
     )
 
 
-def _python_module(match: re.Match[str], server: str) -> Cause:
+def _python_module(match: re.Match[str], server: FailedServer) -> Cause:
     module = match["module"].partition(".")[0]
     return Cause(
         found=f"Its Python has no module {match['module']!r}.",
         hint=f"Install the package that has it with the Python of this server, such as: "
-        f"python -m pip install {module}. Then: toolgate servers test {server}",
+        f"python -m pip install {module}. Then: toolgate servers test {server.name}",
     )
 
 
-def _node_module(match: re.Match[str], server: str) -> Cause:
+def _node_module(match: re.Match[str], server: FailedServer) -> Cause:
     return Cause(
         found=f"Node.js finds no module {match['module']!r}.",
-        hint=f"Correct the path in args of [server.{server}], or install and build the server: "
-        "npm install && npm run build",
+        hint="Install and build the server: npm install && npm run build. Or "
+        + server.edit("correct the path in args", "of [server.{}]", again=_COMMAND),
     )
 
 
-def _npm_package(match: re.Match[str], server: str) -> Cause:
+def _npm_package(match: re.Match[str], server: FailedServer) -> Cause:
     return Cause(
         found=f"The npm registry has no package {match['package']!r}.",
-        hint=f"Correct its name in args of [server.{server}]; search for it: npm search "
-        f"{match['package'].partition('@')[0] or match['package']}",
+        hint="Search for it: npm search "
+        f"{match['package'].partition('@')[0] or match['package']}. Then "
+        + server.edit("correct its name in args", "of [server.{}]", again=_COMMAND),
     )
 
 
-def _python_package(match: re.Match[str], server: str) -> Cause:
+def _python_package(match: re.Match[str], server: FailedServer) -> Cause:
     return Cause(
         found=f"The Python package index has no package {match['package']!r}.",
-        hint=f"Correct its name in args of [server.{server}]. Then: toolgate servers test {server}",
+        hint=_corrected(server, "Correct its name in args", "of [server.{}]", again=_COMMAND),
     )
 
 
-def _variable(match: re.Match[str], server: str) -> Cause:
+def _variable(match: re.Match[str], server: FailedServer) -> Cause:
     name = match["name"]
     return Cause(
         found=f"{match['text'].strip().rstrip('.')}.",
-        hint=f"Give it the value: toolgate credentials set {server} --env {name}",
+        hint=f"Give it the value: toolgate credentials set {server.name} --env {name}",
     )
 
 
-def _port_taken(match: re.Match[str], server: str) -> Cause:
+def _port_taken(match: re.Match[str], server: FailedServer) -> Cause:
     del match
     return Cause(
         found="It listens on a port that another program uses.",
-        hint=f"Stop the other program, or give it another port in args or env of "
-        f"[server.{server}].",
+        hint="Stop the other program, or "
+        + server.edit("give it another port in args or env", "of [server.{}]", again=_COMMAND),
     )
 
 
-def _nobody_listens(match: re.Match[str], server: str) -> Cause:
+def _nobody_listens(match: re.Match[str], server: FailedServer) -> Cause:
     return Cause(
         found=f"Nothing listens at {match['url']}.",
-        hint=f"Start that server, or correct url of [server.{server}]. Then: "
-        f"toolgate servers test {server}",
+        hint="Start that server, or "
+        + _corrected(server, "correct url", "of [server.{}]", again=_URL),
     )
 
 
-def _no_endpoint(match: re.Match[str], server: str) -> Cause:
+def _no_endpoint(match: re.Match[str], server: FailedServer) -> Cause:
     what = "a web page" if match["page"] else match["status"]
     return Cause(
         found=f"{match['url']} answers with {what}, not as an MCP server.",
-        hint=f"Correct url of [server.{server}]: its path is often /mcp or /sse. Then: "
-        f"toolgate servers test {server}",
+        hint="See its documentation: its path is often /mcp or /sse. "
+        + _corrected(server, "Correct url", "of [server.{}]", again=_URL),
     )
 
 
-def _wants_login(match: re.Match[str], server: str) -> Cause:
+def _wants_login(match: re.Match[str], server: FailedServer) -> Cause:
     return Cause(
         found=f"{match['url']} wants a login, or a key in a header ({match['status']}).",
-        hint=f"toolgate servers login {server}, or: toolgate credentials set {server} "
+        hint=f"toolgate servers login {server.name}, or: toolgate credentials set {server.name} "
         "--header Authorization",
     )
 
 
-def _is_reset(match: re.Match[str], server: str) -> Cause:
+def _is_reset(match: re.Match[str], server: FailedServer) -> Cause:
     return Cause(
         found=f"{match['url']} ends the connection without an answer.",
-        hint=f"If it speaks TLS, write https:// in url of [server.{server}]. Then: "
-        f"toolgate servers test {server}",
+        hint=_corrected(
+            server, "If it speaks TLS, write https:// in url", "of [server.{}]", again=_URL
+        ),
     )
 
 
-def _no_folder(match: re.Match[str], server: str) -> Cause:
+def _no_folder(match: re.Match[str], server: FailedServer) -> Cause:
     return Cause(
         found=f"The folder {match['folder']!r} in which it is to run does not exist.",
-        hint=f"Create it: mkdir -p {shlex.quote(match['folder'])}, or correct cwd of "
-        f"[server.{server}].",
+        hint=f"Create it: mkdir -p {shlex.quote(match['folder'])}, or "
+        + server.edit("correct cwd", "of [server.{}]", again="--cwd FOLDER -- COMMAND ARGS"),
     )
 
 
-def _python_file(match: re.Match[str], server: str) -> Cause:
+def _python_file(match: re.Match[str], server: FailedServer) -> Cause:
     return Cause(
         found=f"Python finds no file {match['file']!r}.",
-        hint=f"Correct the path in args of [server.{server}]. Then: toolgate servers test {server}",
+        hint=_corrected(server, "Correct the path in args", "of [server.{}]", again=_COMMAND),
     )
 
 
-def _required_argument(match: re.Match[str], server: str) -> Cause:
+def _required_argument(match: re.Match[str], server: FailedServer) -> Cause:
     return Cause(
         found=f"It lacks arguments: {match['names'].strip()}.",
-        hint=f"Add them to args of [server.{server}]. Then: toolgate servers test {server}",
+        hint=_corrected(server, "Add them to args", "of [server.{}]", again=_COMMAND),
     )
 
 
-def _not_permitted(match: re.Match[str], server: str) -> Cause:
+def _not_permitted(match: re.Match[str], server: FailedServer) -> Cause:
     return Cause(
         found=f"It may not write to {match['path']!r}.",
         hint=f"Make it writable: sudo chown -R $USER {shlex.quote(match['path'])}, or choose "
-        f"another place. Then: toolgate servers test {server}",
+        f"another place. Then: toolgate servers test {server.name}",
     )
 
 
-def _newer_libc(match: re.Match[str], server: str) -> Cause:
+def _newer_libc(match: re.Match[str], server: FailedServer) -> Cause:
     return Cause(
         found=f"The program needs {match['version'].replace('_', ' ')}, which this system is too "
         "old for.",
         hint=f"Install a build for this system, or run it in a container. Then: "
-        f"toolgate servers test {server}",
+        f"toolgate servers test {server.name}",
     )
 
 

@@ -129,7 +129,8 @@ async def check_servers(
     by_cause: dict[str, tuple[Cause, list[Json]]] = {}
     for failure in failures:
         name, stderr = str(failure["name"]), cast("list[str]", failure.get("stderr_tail") or [])
-        cause = find_cause(name, str(_error_of(failure)), stderr)
+        is_stored = failure.get("source") == "store"
+        cause = find_cause(name, str(_error_of(failure)), stderr, is_stored=is_stored)
         if cause is None:
             by_hand = _by_hand(specs.get(name))
             yield _unexplained(failure, stderr, by_hand, is_running=remote is not None)

@@ -86,6 +86,7 @@ def test_describe_shows_the_texts_that_are_embedded(command: Command, folder: Pa
 
 def test_search_that_finds_nothing_says_so_with_status_3(command: Command, folder: Path) -> None:
     found = command("search", "qzxv")
+    assert "0.00" not in found.out
     assert found.status == NO_RESULT
     assert all(
         line.endswith("  weak") for line in found.out.splitlines() if line.startswith("small:")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import toolgate
 from tests.console.console_client import open_console, visible_text
 from tests.databases.connections.databases import SHOP, run, sqlite_url
 from toolgate.settings import ConnectionTable, PackSettings, Settings
@@ -36,6 +37,7 @@ async def test_tables_are_found_by_name_or_column_and_drawn(tmp_path: Path) -> N
         page = await place.page("connection", name="shop")
         assert 'href="/console/connection/table?name=shop&amp;table=customers"' in page
         assert "erDiagram" in page
+        assert f"Version {toolgate.__version__}" in visible_text(page)
         by_column = await place.page("connection", name="shop", q="MAIL")
         assert "table=customers" in by_column
         assert "table=orders" not in by_column.partition("Diagram")[0]

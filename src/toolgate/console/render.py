@@ -72,7 +72,7 @@ class Renderer:
             "lines": lines,
             "share_bar": share_bar,
             "trendline": trendline,
-            "version": toolgate.__version__,
+            "toolgate_version": toolgate.__version__,
         }
         self._templates.globals.update(helpers)  # pyright: ignore[reportUnknownMemberType]
 

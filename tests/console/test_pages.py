@@ -13,12 +13,13 @@ import pytest
 from tests.console.console_client import HOSTILE, notes, open_console, visible_text
 from tests.limits import HANG_S
 from toolgate.base import plugins
+from toolgate.errors import ToolgateError
 from toolgate.evaluation.answer_runs import runs_folder, save_run
 from toolgate.evaluation.answers import AnswerRun, JudgedAnswer, TurnVariant
 from toolgate.evaluation.results import evaluations_file, note_evaluations
 from toolgate.evaluation.search_metrics import read_labelled
 from toolgate.gateway.meta_tools import DiscoverRequest
-from toolgate.settings import AuditSettings, Settings
+from toolgate.settings import AuditSettings, GuardTable, Settings
 from toolgate.testing import FakeUpstream
 from toolgate.types import Caller, ServerSpec
 
@@ -348,6 +349,15 @@ async def test_the_audit_says_what_was_changed_and_who_did_it() -> None:
         link = re.search(r'href="/console/(audit/chain\?id=\w+)"', page)
         assert link is not None
         assert "by anna with desk" in visible_text(await place.page(link[1]))
+
+
+async def test_a_call_that_awaits_approval_is_not_shown_as_failed() -> None:
+    guard = GuardTable(tools=("notes:find",), approver="user", reason="Somebody should look.")
+    async with open_console(settings=Settings(guard=(guard,))) as place:
+        with pytest.raises(ToolgateError, match="approv"):
+            await place.app.gateway.calls.execute(Caller.local(), "notes:find", {})
+        await place.app.recorder.flush()
+        assert 'class="ended waits">awaiting approval<' in await place.page("audit")
 
 
 async def test_a_pack_is_checked_on_the_page_of_intents() -> None:

@@ -67,9 +67,10 @@ class ServerUse:
 async def _show(request: PageRequest) -> Response:
     servers = request.server_statuses()
     span = range_asked(request)
-    activity = await activity_of(request, span) if request.manages else None
-    saved = await _saved(request) if request.manages else None
     is_first_run = request.manages and not servers
+    has_activity = request.manages and not is_first_run
+    activity = await activity_of(request, span) if has_activity else None
+    saved = await _saved(request) if has_activity else None
     response = request.page(
         "home.html",
         servers=servers,
@@ -88,7 +89,7 @@ async def _show(request: PageRequest) -> Response:
         known=(),
         clients=await anyio.to_thread.run_sync(clients_on_this_machine) if is_first_run else {},
     )
-    if request.manages and servers and (activity is None or saved is None):
+    if has_activity and (activity is None or saved is None):
         response.headers["refresh"] = "2"  # also works without scripts
     return response
 

@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.xdist_group("structure")
+"""In the same process: the sources are parsed once, not once per worker."""
+
 SOURCES = Path(__file__).parents[2] / "src" / "toolgate"
 MODULES = sorted(SOURCES.rglob("*.py"))
 

@@ -104,34 +104,34 @@ def packed_page(content: bytes, count: int) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("name", "data", "words"),
+    ("name", "make", "words"),
     [
-        ("flat.docx", document("<w:p/>" * 280_000), "too many XML elements for its size"),
-        ("rows.docx", document("<w:tr><w:tc/></w:tr>" * 100_000), "too many XML elements"),
+        ("flat.docx", lambda: document("<w:p/>" * 280_000), "too many XML elements for its size"),
+        ("rows.docx", lambda: document("<w:tr><w:tc/></w:tr>" * 100_000), "too many XML elements"),
         (
             "renamed.docx",
-            with_main_part("word/picture.png", document("<w:p/>" * 280_000)),
+            lambda: with_main_part("word/picture.png", document("<w:p/>" * 280_000)),
             "too many XML elements for its size",
         ),
         (
             "fields.docx",
-            document('<w:p><w:r><w:fldChar w:fldCharType="begin"/></w:r></w:p>' * 3_000),
+            lambda: document('<w:p><w:r><w:fldChar w:fldCharType="begin"/></w:r></w:p>' * 3_000),
             "too many fields for its size",
         ),
-        ("deep.docx", document("<w:p>" * 5_000 + "</w:p>" * 5_000), "is nested too deeply"),
-        ("entities.docx", entities(), "has a document type definition"),
-        ("zip.docx", document(" " * 340_000_000), "unpacks to 324 MB"),
-        ("text.docx", document(" " * 20_000_000), "holds 16.0 MB of text"),
-        ("deep.html", b"<div>" * 20_000, "is nested too deeply"),
-        ("tags.html", b"<p>" * 1_000_001, "has 1,000,001 tags"),
+        ("deep.docx", lambda: document("<w:p>" * 5_000 + "</w:p>" * 5_000), "is nested too deeply"),
+        ("entities.docx", entities, "has a document type definition"),
+        ("zip.docx", lambda: document(" " * 340_000_000), "unpacks to 324 MB"),
+        ("text.docx", lambda: document(" " * 20_000_000), "holds 16.0 MB of text"),
+        ("deep.html", lambda: b"<div>" * 20_000, "is nested too deeply"),
+        ("tags.html", lambda: b"<p>" * 1_000_001, "has 1,000,001 tags"),
     ],
     ids=lambda value: value if isinstance(value, str) and "." in value else "",
 )
 async def test_a_small_file_that_would_cost_much_is_refused(
-    name: str, data: bytes, words: str
+    name: str, make: Callable[[], bytes], words: str
 ) -> None:
     async with collection() as add:
-        status, message = await add(name, data)
+        status, message = await add(name, make())
         after, _ = await add("good.docx", docx(("", "text")))
 
     assert (status, after) == (422, 201)
@@ -164,16 +164,16 @@ async def test_a_page_of_blanks_is_read_in_linear_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "data"),
+    ("name", "make"),
     [
-        ("slow.html", b"<b>x</b>" * 490_000),
-        ("slow.pdf", packed_page(b"(a) Tj\n", 3_000_000)),
+        ("slow.html", lambda: b"<b>x</b>" * 490_000),
+        ("slow.pdf", lambda: packed_page(b"(a) Tj\n", 3_000_000)),
     ],
     ids=["html", "pdf"],
 )
-async def test_a_file_that_takes_too_long_is_stopped(name: str, data: bytes) -> None:
+async def test_a_file_that_takes_too_long_is_stopped(name: str, make: Callable[[], bytes]) -> None:
     async with collection(convert_timeout_s=1) as add:
-        status, message = await add(name, data)
+        status, message = await add(name, make())
         left = workers()
 
     assert status == 422

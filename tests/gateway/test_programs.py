@@ -363,6 +363,20 @@ async def test_only_administrators_read_which_setting_limits_the_calls() -> None
     assert "max_calls" not in text
 
 
+@pytest.mark.parametrize(
+    ("code", "advice"),
+    [
+        ("x = 10 ** 10 ** 8", "read less"),
+        ("return {'a': 1", "not closed"),
+        ("await load('a')", "one conversation"),
+        ("await shop.get_order(2, colour='red')", "its parameters: number, unit"),
+    ],
+)
+async def test_errors_say_what_to_do(code: str, advice: str) -> None:
+    async with shop(guard=()) as place:
+        assert advice in await place.error(code)
+
+
 async def test_limits_hold_inside_a_program() -> None:
     limited = LimitSettings(calls_per_minute=3)
     async with shop(guard=(), limits=limited) as place:

@@ -102,7 +102,9 @@ class ProgramHelpers:
     async def _load(self, caller: Caller, name: str) -> Any:
         stored = await self._store.results.get(_value_id(caller, name))
         if stored is None or stored.expires_at <= utc_now():
-            raise ValueError(f"nothing is stored as {name!r}")
+            raise ValueError(
+                f"nothing is stored as {name!r}; values expire, and belong to one conversation"
+            )
         return json_text.loads(stored.body)
 
     async def _keep(self, caller: Caller, name: str, value: Any, keep_s: float) -> None:

@@ -115,7 +115,7 @@ def _advised(message: str, program: Program, dicts: Mapping[str, Sequence[str]])
         parameters = re.findall(r"(\w+):", _parameters_of(match[2], program))
         if near := get_close_matches(match[1], parameters, 1):
             return f"{text}, did you mean '{near[0]}'?"
-        return f"{text}; it has {', '.join(parameters) or 'none'}"
+        return f"{text}; its parameters: {', '.join(parameters) or 'none'}"
     if match := re.search(r"type '_(\w+)_' has no attribute '(\w+)'", text):
         return f"Module '{match[1]}' has no tool '{match[2]}'; find tools with search"
     if (match := _ATTRIBUTE.match(text)) and match[1] in dicts:

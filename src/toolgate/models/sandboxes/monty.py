@@ -107,6 +107,7 @@ _HINTS = {
     "No module named": f"Programs have no libraries but {', '.join(_LIBRARY)}.",
     "PermissionError: Permission denied": "Programs have no files: call tools for that.",
     "feed time limit exceeded": "It computes for too long: make it do less.",
+    "memory limit exceeded": "It holds too much at once: read less, or keep only what you need.",
 }
 """What to do about errors of a program that CPython would not raise, by a part of their text."""
 
@@ -578,7 +579,9 @@ def _program_error(error: MontyError) -> ProgramError:
         why = "took too long" if error.timed_out else "ended its process"
         return ProgramError(f"The program was ended: it {why}.", hint="Make it do less.")
     if isinstance(error, MontySyntaxError):
-        return ProgramError(f"The program cannot be read: {error.display('msg')}.")
+        message = error.display("msg")
+        hint = "A bracket or a text is not closed." if "unexpected EOF" in message else ""
+        return ProgramError(f"The program cannot be read: {message}.", hint=hint)
     text = str(error)
     frames = error.traceback() if isinstance(error, MontyRuntimeError) else []
     # What is called one by one ends in the prelude, which is no part of the program.

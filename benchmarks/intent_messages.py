@@ -4,9 +4,10 @@
 
 The messages are in eight languages. Nothing was fitted to the first set, the halves `report` of
 `data/intent_messages_b.jsonl` and `data/intent_messages_e.jsonl`; the errors among their other
-halves, and in the half `report` of `data/intent_messages_d.jsonl`, were looked at. The packs are
-`schema` (as with a database) and `servoy`, with the bundled embedder, and the first ones of
-`data/own_packs.json`.
+halves, and in the half `report` of `data/intent_messages_d.jsonl`, were looked at. Nothing was
+fitted to `data/intent_messages_g.jsonl`; the errors among its half `fit` were looked at.
+The packs are `schema` (as with a database) and `servoy`, with the bundled embedder, and the first
+ones of `data/own_packs.json`.
 
 Right: exactly the intents that the writer meant, or none. False alarm: an intent for a message that
 has none. ECE: expected calibration error of the best candidate's confidence, over all messages in
@@ -37,7 +38,7 @@ def measure(quick: bool) -> Report:
     step = 10 if quick else 1
     unseen = [*_messages("b", "report"), *_messages("e", "report")]
     rows = [asyncio.run(_judged("unseen", unseen[::step], own)) for own in (0, 1, 5)]
-    for name in ("b", "e", "d"):
+    for name in ("b", "e", "d", "g"):
         for split in ("fit", "report"):
             messages = _messages(name, split)[::step]
             rows.append(asyncio.run(_judged(f"{name}, {split}", messages, 0)))

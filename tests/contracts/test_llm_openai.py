@@ -52,3 +52,28 @@ class TestOpenAI(ChatModelContract):
             b"POST http://models.example/v1/chat/completions HTTP/1.1",
             b"POST /v1/chat/completions HTTP/1.1",
         ]
+
+    async def test_arguments_that_a_service_sends_as_an_object_are_read(self) -> None:
+        """Our decision: some services that call themselves compatible send no text here."""
+
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            call = (
+                b'{"index":0,"id":"c1","function":{"name":"add","arguments":{"a":[1,"\xc3\xa9"]}}}'
+            )
+            delta = b'{"delta":{"tool_calls":[%s]},"finish_reason":"tool_calls"}' % call
+            body = b'data: {"choices":[%s]}\n\n' % delta
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body))
+            await writer.drain()
+            writer.close()
+
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+        request = ChatRequest(messages=(Message(role="user", content="hello"),))
+        async with server:
+            model = build(Options(url=url, key="k", model="m"))
+            with anyio.fail_after(HANG_S):
+                reply = await complete(model, request)
+            await model.aclose()
+        (call,) = reply.message.calls
+        assert call.read() == {"a": [1, "é"]}

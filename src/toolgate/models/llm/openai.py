@@ -331,6 +331,8 @@ class _OpenAIStream:
         if isinstance(name := function.get("name"), str) and name and not call.name:
             call.name = name
         arguments: object = function.get("arguments")
+        if isinstance(arguments, dict):  # some compatible services send the object itself
+            arguments = json_text.dumps(arguments).decode()
         if isinstance(arguments, str):
             call.waiting += arguments
         # The id may come after the name: the call starts when both are known, or when it ends.

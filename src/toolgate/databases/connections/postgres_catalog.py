@@ -60,7 +60,7 @@ _TYPES: Final = f"""
         ON t.oid = CASE WHEN w.typcategory = 'A' THEN w.typelem ELSE w.oid END
     WHERE w.typname = ANY (CAST(:words AS name[])) AND {_OUTSIDE}
 """  # noqa: S608
-_CASTS: Final = f"""
+_MET: Final = """
     WITH RECURSIVE met (oid) AS (
         SELECT a.atttypid FROM pg_catalog.pg_attribute a
         JOIN pg_catalog.pg_class c ON c.oid = a.attrelid
@@ -72,9 +72,15 @@ _CASTS: Final = f"""
         CROSS JOIN LATERAL (
             SELECT t.typelem WHERE t.typelem <> 0
             UNION ALL SELECT t.typbasetype WHERE t.typbasetype <> 0
+            UNION ALL SELECT r.rngsubtype FROM pg_catalog.pg_range r
+            WHERE t.oid IN (r.rngtypid, r.rngmultitypid)
             UNION ALL SELECT a.atttypid FROM pg_catalog.pg_attribute a
             WHERE a.attrelid = t.typrelid AND a.attnum > 0 AND t.typrelid <> 0) part (oid)
     )
+"""
+"""Types that values of the statement can have, with their parts."""
+_CASTS: Final = f"""
+    {_MET}
     SELECT n.nspname, s.typname, f.nspname || '.' || p.proname, true, {_HARMLESS}
     FROM pg_catalog.pg_cast c
     JOIN pg_catalog.pg_type s ON s.oid = c.castsource
@@ -88,6 +94,22 @@ _CASTS: Final = f"""
             OR t.typname = ANY (CAST(:words AS name[]))))
 """  # noqa: S608
 """Casts from types that values of the statement can have; `to_json` and `||` use them as well."""
+_COMPARISONS: Final = f"""
+    {_MET}
+    SELECT n.nspname, t.typname, f.nspname || '.' || p.proname, true, {_HARMLESS}
+    FROM pg_catalog.pg_opclass k
+    JOIN pg_catalog.pg_type t ON t.oid = k.opcintype
+    JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace
+    CROSS JOIN LATERAL (
+        SELECT s.amproc FROM pg_catalog.pg_amproc s WHERE s.amprocfamily = k.opcfamily
+        UNION SELECT o.oprcode FROM pg_catalog.pg_amop s
+        JOIN pg_catalog.pg_operator o ON o.oid = s.amopopr
+        WHERE s.amopfamily = k.opcfamily) used (oid)
+    JOIN pg_catalog.pg_proc p ON p.oid = used.oid
+    JOIN pg_catalog.pg_namespace f ON f.oid = p.pronamespace
+    WHERE k.oid >= 16384 AND p.oid >= 16384 AND k.opcintype IN (SELECT oid FROM met)
+"""  # noqa: S608
+"""Functions of operator classes, which ORDER BY, DISTINCT, UNION and comparisons of rows use."""
 _COLUMNS: Final = """
     SELECT n.nspname, c.relname, pg_catalog.pg_table_is_visible(c.oid), a.attname, field.attname
     FROM pg_catalog.pg_class c
@@ -133,6 +155,7 @@ def read_postgres_catalog(opened: sa.Connection, names: PostgresNames) -> Postgr
         operators=objects(_OPERATORS, "operators"),
         types=objects(_TYPES, "words"),
         casts=objects(_CASTS, "words"),
+        comparisons=objects(_COMPARISONS, "words"),
         columns=_columns_by_table(columns),
     )
 

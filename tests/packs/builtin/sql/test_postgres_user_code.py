@@ -77,9 +77,33 @@ CREATE CAST (text AS mytype) WITH FUNCTION from_text(text);
 CREATE FUNCTION to_json_of(mood) RETURNS json LANGUAGE plpgsql AS
   $$ BEGIN PERFORM evil.act(); RETURN '1'::json; END $$;
 CREATE CAST (mood AS json) WITH FUNCTION to_json_of(mood);
+CREATE TYPE size AS (a int);
+CREATE FUNCTION compared(size, size) RETURNS int LANGUAGE plpgsql IMMUTABLE AS
+  $$ BEGIN PERFORM evil.act(); RETURN ($1).a - ($2).a; END $$;
+CREATE FUNCTION holds(size, size) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS
+  $$ BEGIN PERFORM evil.act(); RETURN true; END $$;
+CREATE OPERATOR <# (LEFTARG = size, RIGHTARG = size, FUNCTION = holds);
+CREATE OPERATOR <=# (LEFTARG = size, RIGHTARG = size, FUNCTION = holds);
+CREATE OPERATOR =# (LEFTARG = size, RIGHTARG = size, FUNCTION = holds, MERGES);
+CREATE OPERATOR >=# (LEFTARG = size, RIGHTARG = size, FUNCTION = holds);
+CREATE OPERATOR ># (LEFTARG = size, RIGHTARG = size, FUNCTION = holds);
+CREATE OPERATOR CLASS size_ops DEFAULT FOR TYPE size USING btree AS OPERATOR 1 <#,
+  OPERATOR 2 <=#, OPERATOR 3 =#, OPERATOR 4 >=#, OPERATOR 5 >#, FUNCTION 1 compared(size, size);
+CREATE TYPE size_range AS RANGE (subtype = size);
+CREATE TABLE boxes (id int, size size);
+CREATE TABLE spans (id int, span size_range);
+INSERT INTO boxes VALUES (1, ROW(1)), (1, ROW(2));
+INSERT INTO spans SELECT 1, size_range(ROW(1)::size, ROW(2)::size);
 """
 
 ATTACKS = [
+    "select size from boxes order by size",
+    "select distinct size from boxes",
+    "select b.size from boxes b union select b.size from boxes b",
+    "select greatest(size, size) from boxes",
+    "select array_agg(size order by size) from boxes",
+    "select rank() over (order by b) from boxes b",
+    "select range_merge(span, span) from spans",
     "select system('x')",
     "select \"system\"('x')",
     "select system('x') from orders tablesample system (100)",

@@ -45,6 +45,9 @@ class PostgresCatalog:
     casts: tuple[CatalogObject, ...] = ()
     """Casts with a function, from types that can occur in the statement."""
 
+    comparisons: tuple[CatalogObject, ...] = ()
+    """Functions that compare or hash values of types that can occur in the statement, by type."""
+
     columns: Mapping[str, Collection[str]] = field(default_factory=dict[str, Collection[str]])
     """Columns by table; see `check_statement`."""
 
@@ -72,14 +75,16 @@ class PostgresCatalog:
         """
         _refuse(_named(self.types, schema, name), "type", "type", name, allowed)
 
-    def refuse_casts(self, allowed: frozenset[str]) -> None:
-        """Refuse casts that may run user code, wherever values of their type can occur.
+    def refuse_implied(self, allowed: frozenset[str]) -> None:
+        """Refuse casts and comparisons that may run user code if values of their type can occur.
 
         Raises:
-            StatementRefusedError: A cast may run user code.
+            StatementRefusedError: A cast or a comparison may run user code.
         """
         for cast in self.casts:
             _refuse((cast,), "type", "cast of the type", cast.name, allowed)
+        for compared in self.comparisons:
+            _refuse((compared,), "type", "comparison of the type", compared.name, allowed)
 
     def has_function(self, schema: str, name: str) -> bool:
         """Whether a function of this name exists."""

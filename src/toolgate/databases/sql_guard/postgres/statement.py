@@ -47,5 +47,5 @@ def refuse_user_code(
     refuse_types(pieces, defined_columns(root, pieces), rules)
     chains, fields = refuse_attributes(root, pieces, columns)
     if rules.catalog is not None:
-        rules.catalog.refuse_casts(rules.allowed)
+        rules.catalog.refuse_implied(rules.allowed)
     refuse_other_names(text, rules, chains, fields)

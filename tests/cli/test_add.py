@@ -58,6 +58,21 @@ FILESYSTEM = "npx -y @modelcontextprotocol/server-filesystem /home/me"
             "dist",
             {"command": "env", "args": ["A=1", "node", "/opt/notes/dist/index.js"]},
         ),
+        (
+            ['{"context_servers": {"zed": {"source": "custom", "command": "zed-mcp"}}}'],
+            "zed",
+            {"command": "zed-mcp"},
+        ),
+        (
+            ['{"mcp": {"oc": {"type": "local", "command": ["npx", "oc-mcp"], "enabled": true}}}'],
+            "oc",
+            {"type": "local", "command": "npx", "args": ["oc-mcp"], "enabled": True},
+        ),
+        (
+            ['{"mcpServers": {"roo": {"command": "roo", "disabledTools": ["x"], "idle_s": 9}}}'],
+            "roo",
+            {"command": "roo", "tool_permissions": {"x": False}, "idle_s": 9},
+        ),
         (["https://mcp.linear.app/sse"], "linear", {"url": "https://mcp.linear.app/sse"}),
         (["http://127.0.0.1:9000/mcp"], "127.0.0.1", {"url": "http://127.0.0.1:9000/mcp"}),
         (

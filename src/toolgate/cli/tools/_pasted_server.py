@@ -4,12 +4,13 @@ import re
 import shlex
 import shutil
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import PurePath
+from dataclasses import dataclass, fields
+from pathlib import Path, PurePath
 from typing import cast
 from urllib.parse import urlsplit
 
 from toolgate.errors import ArgumentError
+from toolgate.settings import ServerTable, translate
 from toolgate.settings.notations import jsonc
 from toolgate.types import Json, json_object
 
@@ -45,6 +46,16 @@ _OPTIONS_WITH_VALUE = frozenset(
 _SCOPES = frozenset({"-s", "--scope"})
 """Options of other clients that choose one of their files."""
 
+_SNIPPET = Path("pasted.json")
+_OWN_KEYS = frozenset(field.name for field in fields(ServerTable)) - {
+    "command",
+    "args",
+    "type",
+    "disabled",
+    "enabled",
+}
+"""Keys of `[server.NAME]` that an entry in a client's form may have as well; `translate` converts
+those that clients write in other forms."""
 _NOISE = re.compile(r"^(?:mcp[-_])?(?:server[-_])?(?=\w)")
 """Meaningless start of a package name: `mcp-server-`."""
 
@@ -159,12 +170,12 @@ def _from_json(text: str) -> dict[str, Json]:
     if not isinstance(document, dict):
         raise _unreadable(text)
     body = cast("Json", document)
-    for key in ("mcpServers", "servers", "context_servers", "mcp_servers"):
-        if isinstance(body.get(key), dict):
-            body = json_object(body[key])
-            break
     if isinstance(body.get("mcp"), dict) and "servers" in json_object(body["mcp"]):
-        body = json_object(json_object(body["mcp"])["servers"])
+        body = json_object(body["mcp"])
+    for key in ("mcpServers", "servers", "context_servers", "mcp_servers", "mcp"):
+        if isinstance(body.get(key), dict):
+            body = {name: _converted(entry) for name, entry in json_object(body[key]).items()}
+            break
     if _is_server(body):
         command = body.get("command")
         is_url = not isinstance(command, str)
@@ -178,6 +189,13 @@ def _from_json(text: str) -> dict[str, Json]:
     if not servers or len(servers) != len(body):
         raise _unreadable(text)
     return servers
+
+
+def _converted(entry: object) -> Json:
+    """Convert an entry from a client's file as `init` does; keys of our own stay."""
+    server = json_object(entry)
+    own = {key: value for key, value in server.items() if key in _OWN_KEYS}
+    return {**own, **translate(server, _SNIPPET).config}
 
 
 def _is_server(value: object) -> bool:

@@ -267,9 +267,9 @@ async def test_settings_of_threads_and_projects_hold_from_the_next_turn_on() -> 
 
         assert roles(place.model.last) == ["system", "user"]
         assert refused == 400
-        assert project["in_force"]["retrieval"] == "forced"
+        assert project["active"]["retrieval"] == "forced"
         assert settings["set"] == {"history": False}
-        assert settings["in_force"]["retrieval"] == "forced"
+        assert settings["active"]["retrieval"] == "forced"
 
 
 @pytest.mark.anyio

@@ -77,7 +77,7 @@ def test_a_new_pack_with_prompts_has_neither_errors_nor_warnings(
     assert (pack["name"], pack["errors"], pack["warnings"]) == ("refunds", 0, 0)
     assert rules_of(done.json) == {"few-prompts", "todo"}
     assert pack["intents"][0]["tools"] == ["show_refunds"]
-    assert all(each["mend"] for each in done.json["findings"])
+    assert all(each["hint"] for each in done.json["findings"])
 
 
 def test_a_pack_of_ones_own_is_checked_and_listed_without_being_named(
@@ -172,7 +172,7 @@ def test_lint_names_each_fault_with_file_line_and_how_to_mend_it(
     assert "The rules lack the part DECISION TREE." in texts
     assert "No prompt of refunds asks for what the tool 'delete_refund' does." in texts
     assert any("is also in intents/parcels.txt:2, as a message for parcels" in t for t in texts)
-    assert all(each["mend"] and each["level"] for each in done.json["findings"])
+    assert all(each["hint"] and each["level"] for each in done.json["findings"])
 
 
 def test_lint_tells_which_intents_are_confused(here: Path, command: Command) -> None:

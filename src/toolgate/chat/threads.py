@@ -47,7 +47,7 @@ class ThreadService:
         else:
             row = await self._thread_row(caller, thread)
             project_row = row.settings if row is not None else {}
-        return {"set": project_row, "in_force": asdict(await self.choices(caller, thread))}
+        return {"set": project_row, "active": asdict(await self.choices(caller, thread))}
 
     async def change_settings(self, caller: Caller, thread: str | None, changes: Json) -> Json:
         """Change settings of a thread, or of the project; null resets one.

@@ -73,7 +73,7 @@ class LintFinding:
     text: str
     """One sentence that describes the problem."""
 
-    mend: str
+    hint: str
     """One sentence that says how to fix it."""
 
 
@@ -156,7 +156,7 @@ def lint(
                 rule="no-intents",
                 level="error",
                 text="The pack has no intent and no tool.",
-                mend="Add a file intents/NAME.txt with a message a line, or a file tools/NAME.py.",
+                hint="Add a file intents/NAME.txt with a message a line, or a file tools/NAME.py.",
             )
         )
     ranks = {"error": 0, "warning": 1, "advice": 2}
@@ -209,12 +209,12 @@ def _numbered(path: Path, folder: Path) -> Iterator[tuple[str, int, str]]:
 
 def _unusable(pack: Pack) -> Iterator[LintFinding]:
     for problem in pack.problems:
-        text, _, mend = problem.partition(". ")
+        text, _, hint = problem.partition(". ")
         yield LintFinding(
             rule="unusable-file",
             level="error",
             text=f"{text.rstrip('.')}.",
-            mend=mend or "Correct the file.",
+            hint=hint or "Correct the file.",
         )
 
 
@@ -231,7 +231,7 @@ def _of_intents(
                     intent=intent.name,
                     file=_table_of(pack, intent),
                     text=f"There is no tool {tool!r}{maybe if unlisted else ''}.",
-                    mend="Correct the name, or bring the tool: a function in tools/, or a server.",
+                    hint="Correct the name, or bring the tool: a function in tools/, or a server.",
                 )
         if not pack.rules_of(intent.name):
             yield LintFinding(
@@ -239,7 +239,7 @@ def _of_intents(
                 level="warning" if pack.rules or any(intent.prompts.values()) else "advice",
                 intent=intent.name,
                 text=f"{intent.name} has no rules, so that a model is told nothing.",
-                mend=f"Write rules/{intent.name.lower()}.md; `toolgate pack new` shows its parts.",
+                hint=f"Write rules/{intent.name.lower()}.md; `toolgate pack new` shows its parts.",
             )
 
 
@@ -253,7 +253,7 @@ def _of_prompts(pack: Pack, files: _PromptFiles) -> Iterator[LintFinding]:
                 level="error",
                 intent=intent.name,
                 text=f"Nothing tells {intent.name}: it has no prompts and no keywords.",
-                mend=f"Add a file intents/{intent.name.lower()}.txt with a message a line.",
+                hint=f"Add a file intents/{intent.name.lower()}.txt with a message a line.",
             )
         for file, line, text in prompts:
             key = _plain(text)
@@ -270,7 +270,7 @@ def _of_prompts(pack: Pack, files: _PromptFiles) -> Iterator[LintFinding]:
                 line=line,
                 text=f"{_short(text)} is also in {there}:{number}"
                 + ("." if same else f", as a message for {other}."),
-                mend="Remove one of the two." if same else "Decide for one of the two intents.",
+                hint="Remove one of the two." if same else "Decide for one of the two intents.",
             )
         yield from _few(intent, prompts)
         yield from _one_sided(intent, prompts)
@@ -286,7 +286,7 @@ def _few(intent: Intent, prompts: Sequence[tuple[str, int, str]]) -> Iterator[Li
         intent=intent.name,
         file=prompts[0][0],
         text=f"{intent.name} has {len(prompts)} prompt{'' if len(prompts) == 1 else 's'}.",
-        mend=f"Add prompts: at least {FEWEST} are required, aim for {WANTED} to {2 * WANTED};"
+        hint=f"Add prompts: at least {FEWEST} are required, aim for {WANTED} to {2 * WANTED};"
         f" {kinds}.",
     )
 
@@ -303,7 +303,7 @@ def _one_sided(intent: Intent, prompts: Sequence[tuple[str, int, str]]) -> Itera
             intent=intent.name,
             file=prompts[0][0],
             text=f"{count} of {len(prompts)} prompts of {intent.name} begin with {word!r}.",
-            mend="Say the same in other words: as a question, as a wish, without a verb.",
+            hint="Say the same in other words: as a question, as a wish, without a verb.",
         )
     lengths = {len(_plain(text).split()) for _, _, text in prompts}
     if len(prompts) >= 2 * FEWEST and max(lengths) - min(lengths) < 2:
@@ -313,7 +313,7 @@ def _one_sided(intent: Intent, prompts: Sequence[tuple[str, int, str]]) -> Itera
             intent=intent.name,
             file=prompts[0][0],
             text=f"All prompts of {intent.name} are as long as each other.",
-            mend="Add short ones of two words, and whole sentences.",
+            hint="Add short ones of two words, and whole sentences.",
         )
 
 
@@ -332,7 +332,7 @@ def _unasked(
                 intent=intent.name,
                 file=prompts[0][0],
                 text=f"No prompt of {intent.name} asks for what the tool {tool!r} does.",
-                mend=f"Add some: {lint_tools.example(tool)}.",
+                hint=f"Add some: {lint_tools.example(tool)}.",
             )
 
 
@@ -353,7 +353,7 @@ def _of_rules(
                 file=file,
                 line=lack.line,
                 text=lack.text,
-                mend=lack.mend,
+                hint=lack.hint,
             )
     intents = {intent.name.casefold() for intent in pack.intents}
     for name, path in pack.rule_files.items():
@@ -363,7 +363,7 @@ def _of_rules(
                 level="warning",
                 file=path.relative_to(pack.folder).as_posix(),
                 text=f"There is no intent {path.stem!r}, so that nobody gets these rules.",
-                mend="Name the file like its intent, or add the intent.",
+                hint="Name the file like its intent, or add the intent.",
             )
 
 
@@ -384,7 +384,7 @@ def _of_model(files: _PromptFiles, model: SemanticModel) -> Iterator[LintFinding
                 level="warning",
                 intent=name,
                 text=f"{right} of {count} prompts of {name} are recognised by the others.",
-                mend="Look at its prompts that are nearer to another intent, and add some that say "
+                hint="Look at its prompts that are nearer to another intent, and add some that say "
                 "what only this intent does.",
             )
     near: dict[str, list[LintFinding]] = {}
@@ -408,7 +408,7 @@ def _alike(files: _PromptFiles, pair: PromptNeighbours) -> LintFinding:
         line=line,
         text=f"{_short(pair.prompt)} is nearly {_short(pair.other_prompt)} of {pair.other_intent} "
         f"({there}:{number}).",
-        mend="Remove one, or say in each what only its intent does.",
+        hint="Remove one, or say in each what only its intent does.",
     )
 
 
@@ -423,7 +423,7 @@ def _stray(files: _PromptFiles, pair: PromptNeighbours) -> LintFinding:
         text=f"{_short(pair.prompt)} is nearer to {pair.other_intent} "
         f"({_short(pair.other_prompt)}, {pair.other_similarity:.2f}) than to its own intent "
         f"({pair.own_similarity:.2f}).",
-        mend=f"Move it to {pair.other_intent}, make it plainer, or add more like it.",
+        hint=f"Move it to {pair.other_intent}, make it plainer, or add more like it.",
     )
 
 

@@ -51,7 +51,7 @@ class RuleProblem:
     text: str
     """One sentence that describes the problem."""
 
-    mend: str
+    hint: str
     """One sentence that says how to fix it."""
 
     breaks: bool = False
@@ -92,7 +92,7 @@ def rule_problems(
             rule="todo",
             line=_line(rules, match.start()),
             text=f"{match[0].strip()[:60]!r} still stands there.",
-            mend="Write what it asks for, or remove the line.",
+            hint="Write what it asks for, or remove the line.",
         )
 
 
@@ -151,8 +151,8 @@ def _missing_cases(rules: str) -> Iterator[RuleProblem]:
             )
 
 
-def _no_part(part: str, mend: str, *, rule: str = "missing-part") -> RuleProblem:
-    return RuleProblem(rule=rule, line=None, text=f"The rules lack {part}.", mend=mend)
+def _no_part(part: str, hint: str, *, rule: str = "missing-part") -> RuleProblem:
+    return RuleProblem(rule=rule, line=None, text=f"The rules lack {part}.", hint=hint)
 
 
 def _misplaced(sections: Sequence[_Section]) -> Iterator[RuleProblem]:
@@ -171,7 +171,7 @@ def _misplaced(sections: Sequence[_Section]) -> Iterator[RuleProblem]:
                 rule="order-of-parts",
                 line=sections[places[0]].line,
                 text=f"The part {part} stands before {before}.",
-                mend=f"Move it behind {before}: models expect the parts in their order.",
+                hint=f"Move it behind {before}: models expect the parts in their order.",
             )
 
 
@@ -182,7 +182,7 @@ def _wrong_variables(rules: str, variables: Collection[str]) -> Iterator[RulePro
             rule="unknown-variable",
             line=_line(rules, rules.find(f"{{{{{name}}}}}")),
             text=f"There is no variable {name!r}; it stays visible as it is.",
-            mend=f"Known: {', '.join(sorted(variables))}. Correct it, or add it under "
+            hint=f"Known: {', '.join(sorted(variables))}. Correct it, or add it under "
             "[variables] in pack.toml.",
             breaks=True,
         )
@@ -192,7 +192,7 @@ def _wrong_variables(rules: str, variables: Collection[str]) -> Iterator[RulePro
             rule="unclosed-variable",
             line=line,
             text=f"A variable is begun and not closed: {lines[line - 1].strip()!r:.60}.",
-            mend="Write it as {{NAME}}.",
+            hint="Write it as {{NAME}}.",
             breaks=True,
         )
 
@@ -213,7 +213,7 @@ def _wrong_parameters(
                 rule="unknown-tool",
                 line=section.line,
                 text=f"There is no tool {name!r}.",
-                mend="Correct its name, or remove the part.",
+                hint="Correct its name, or remove the part.",
                 breaks=True,
             )
         if schema is None:
@@ -229,7 +229,7 @@ def _wrong_parameters(
                     rule="undocumented-parameter",
                     line=section.line,
                     text=f"The tool {name!r} needs {parameter!r}, and the rules do not say so.",
-                    mend="Add a line below its required parameters: "
+                    hint="Add a line below its required parameters: "
                     f"- {parameter} (type): what it is.",
                 )
     for tool in tools:
@@ -252,7 +252,7 @@ def _lacked(
                 rule="unknown-parameter",
                 line=line,
                 text=f"The tool {name!r} has no parameter {parameter!r}.",
-                mend=f"It has: {', '.join(properties) or 'none'}. Correct or remove it.",
+                hint=f"It has: {', '.join(properties) or 'none'}. Correct or remove it.",
                 breaks=True,
             )
 

@@ -71,7 +71,7 @@ class Prompts:
     async def all(self, project_id: str) -> list[Prompt]:
         """The built-in prompts, by name."""
         replaced = await self._latest(project_id)
-        return [_in_force(prompt, replaced.get(name)) for name, prompt in _shipped().items()]
+        return [_active_prompt(prompt, replaced.get(name)) for name, prompt in _shipped().items()]
 
     async def get(self, project_id: str, name: str) -> Prompt:
         """A built-in prompt; its prefix is optional.
@@ -80,7 +80,7 @@ class Prompts:
             UnknownPromptError: It does not exist.
         """
         shipped = _ours(name)
-        return _in_force(shipped, (await self._latest(project_id)).get(shipped.name))
+        return _active_prompt(shipped, (await self._latest(project_id)).get(shipped.name))
 
     def default_text(self, name: str) -> str | None:
         """The text that ships with Toolgate; None if the prompt is not built in."""
@@ -183,7 +183,7 @@ def check(name: str, text: str) -> None:
         )
 
 
-def _in_force(shipped: Prompt, stored: StoredPrompt | None) -> Prompt:
+def _active_prompt(shipped: Prompt, stored: StoredPrompt | None) -> Prompt:
     if stored is None:
         return shipped
     if stored.text is None:

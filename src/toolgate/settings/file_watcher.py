@@ -45,7 +45,7 @@ async def watch(
     def again() -> Settings | SettingError:
         try:
             return load(
-                in_force.config_file,
+                active.config_file,
                 settings.imports,
                 overrides=settings.overrides,
                 environ=environ,
@@ -54,7 +54,7 @@ async def watch(
         except SettingError as error:
             return error
 
-    in_force = settings
+    active = settings
     current: Settings | SettingError = settings
     places = (cwd / CONFIG_NAME, config_dir(environ) / CONFIG_NAME)
     files = {*settings.files, *places}
@@ -66,7 +66,7 @@ async def watch(
             last_stamps = stamps
             loaded = await anyio.to_thread.run_sync(again)
             if isinstance(loaded, Settings):
-                in_force = loaded
+                active = loaded
                 files = {*loaded.files, *places}
             if not _is_same(loaded, current):
                 current = loaded

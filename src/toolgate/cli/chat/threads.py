@@ -60,7 +60,7 @@ def settings(
 ) -> int:
     """Show or change the settings of a thread or the project, effective from the next turn.
 
-    JSON: {"set", "in_force"}
+    JSON: {"set", "active"}
     """
     return anyio.run(_settings, thread, [_parse_setting(text) for text in change or ()], as_json)
 
@@ -125,7 +125,7 @@ async def _settings(thread: str, changes: list[tuple[str, Any]], as_json: bool) 
             ("Setting", "Value", ""),
             [
                 (name, json.dumps(value), "set here" if name in answer["set"] else "")
-                for name, value in answer["in_force"].items()
+                for name, value in answer["active"].items()
             ],
         )
     return SUCCESS

@@ -93,7 +93,7 @@ def lint(
     Errors: something does not work. Warnings: results will be wrong. Advice: optional. Exit status
     1 if there are errors or warnings, 3 if there is no pack.
 
-    JSON: {"findings": [{"pack", "rule", "level", "intent", "file", "line", "text", "mend"}],
+    JSON: {"findings": [{"pack", "rule", "level", "intent", "file", "line", "text", "hint"}],
     "packs": [{"name", "folder", "errors", "warnings", "advice", "intents": [{"name", "prompts",
     "keywords", "accuracy", "tools", "rules_bytes"}]}]}
     """
@@ -189,7 +189,7 @@ def _summary(result: LintReport) -> dict[str, object]:
 def _show(result: LintReport) -> None:
     for finding in result.findings:
         print_text(f"{_location(result, finding)}{finding.level} {finding.rule}: {finding.text}")
-        print_text(f"    {finding.mend}")
+        print_text(f"    {finding.hint}")
     for intent in result.intents:
         parts = [plural(intent.prompts, "prompt"), plural(intent.keywords, "keyword")]
         if intent.accuracy is not None:

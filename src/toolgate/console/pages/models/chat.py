@@ -82,7 +82,7 @@ class Setting:
     options: Sequence[tuple[str, str]]
     """Values with their labels; empty if a number is entered."""
 
-    in_force: str
+    active: str
     """The effective value."""
 
 
@@ -185,13 +185,13 @@ def _setting(request: PageRequest, chat: ChatService, name: str, settings: Json)
     value = _text(name, overrides[name]) if name in overrides else ""
     if request.was_sent and request.problem is not None:
         value = request.value(name)
-    in_force = _text(name, json_object(settings["in_force"])[name])
+    active = _text(name, json_object(settings["active"])[name])
     return Setting(
         name=name,
         words=_NAMES.get(name, name),
         value=value,
         options=_options(chat, name),
-        in_force=_CHOICES.get(name, {}).get(in_force, in_force),
+        active=_CHOICES.get(name, {}).get(active, active),
     )
 
 

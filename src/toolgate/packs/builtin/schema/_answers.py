@@ -83,9 +83,7 @@ def changelog(changes: Changelog, connection: Connection, *, period: str) -> Jso
     ):
         lines.append(f"{_time(at)}, version {number}:")
         lines += [f"- {entry.change.text}" for entry in entries]
-    lines.append(
-        f"It was looked at first on {_time(changes.since)}; what changed before is not known."
-    )
+    lines.append(f"It was first read on {_time(changes.since)}; earlier changes are not known.")
     return _answer(
         [*lines, *_remarks(changes.present)],
         {
@@ -136,7 +134,7 @@ def changelogs(
         lines.append(f"{_time(at)}, {name} version {number}:")
         lines += [f"- {entry.change.text}" for _, _, entry in group]
     for connection, log in logs:
-        lines.append(f"{connection.name} was looked at first on {_time(log.since)}.")
+        lines.append(f"{connection.name} was first read on {_time(log.since)}.")
         lines += _remarks(log.present)
     return _answer(
         [*lines, *problems],

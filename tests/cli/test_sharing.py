@@ -97,12 +97,15 @@ def test_the_five_commands_make_a_shared_gateway_with_two_projects_and_three_tok
 
 def code_in_the_console(address: str, approval_id: str) -> str:
     """What a person reads in a browser."""
-    request = urllib.request.Request(
-        f"{address}/console/approvals", headers={"Sec-Fetch-Site": "none"}
-    )
-    with urllib.request.urlopen(request, timeout=HANG_S) as response:
-        page = response.read().decode()
+    page = approvals_page(address, {"Sec-Fetch-Site": "none"})
     return page.partition(f"approve {approval_id} --code ")[2][:9]
+
+
+def approvals_page(address: str, headers: dict[str, str]) -> str:
+    """The console's page of waiting calls."""
+    request = urllib.request.Request(f"{address}/console/approvals", headers=headers)
+    with urllib.request.urlopen(request, timeout=HANG_S) as response:
+        return response.read().decode()
 
 
 def approval_states(command: Command) -> list[str]:
@@ -138,6 +141,10 @@ def test_a_call_waits_for_approval_from_the_command_line_and_runs_once(
     assert command(*approve).status == DENIED
     gateway = serve()
     gateway.line("small")
+    outside = approvals_page(gateway.address, {})
+    assert "Waiting calls are shown only in a browser." in outside
+    assert "1 call is waiting" in outside
+    assert "--code" not in outside
     done = command(*approve, "--code", code_in_the_console(gateway.address, found["id"]))
     assert done.out.startswith("Approved small:add_numbers for local")
     assert '"sum": 42' in command(*call).out

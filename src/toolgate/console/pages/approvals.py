@@ -57,6 +57,7 @@ async def _show(request: PageRequest) -> Response:
     return request.page(
         "approvals.html",
         waiting=waiting if may_decide else (),
+        withheld=0 if may_decide else len(waiting),
         decided=decided[:40],
         parked=await kept.programs(request.caller),
         stored=await kept.values(request.caller),

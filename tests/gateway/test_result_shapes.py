@@ -40,6 +40,12 @@ SCHEMA: Json = {
         },
     },
 }
+REFERRING: Json = {
+    "type": "object",
+    "properties": {"issues": {"type": "array", "items": {"$ref": "#/$defs/Issue"}}},
+    "$defs": {"Issue": {"type": "object", "properties": {"number": {"type": "integer"}}}},
+}
+"""As the Python SDK makes one from a type."""
 
 
 async def meta(app: Any, tool: str, **arguments: Any) -> Json:
@@ -199,6 +205,7 @@ async def test_errors_of_tools_are_not_filtered() -> None:
     [
         (SCHEMA, r".issues[] | {number, \"full title\"}"),
         (None, ".issues[] | {number, title}"),
+        (REFERRING, ".issues[] | {number, title}"),
     ],
 )
 async def test_a_result_that_was_cut_suggests_a_part_of_it(

@@ -75,11 +75,13 @@ def suggest_filter(schema: Json, value: object = None) -> str:
         schema: The output schema of the tool; what it leaves open is read from the value.
         value: The result; None if it is not read.
     """
-    shape = schema if schema.get("properties") or schema.get("items") else _shape(value)
-    if (listed := _list_of_objects(shape, ".", _MAX_DEPTH)) is not None:
-        path, fields = listed
-        return f"{path}[] | {{{', '.join(fields)}}}"
-    fields = _scalar_fields(shape)
+    # A schema may leave its items to `$ref`, as those of the Python SDK do.
+    shapes = (schema, _shape(value))
+    for shape in shapes:
+        if (listed := _list_of_objects(shape, ".", _MAX_DEPTH)) is not None:
+            path, fields = listed
+            return f"{path}[] | {{{', '.join(fields)}}}"
+    fields = _scalar_fields(schema) or _scalar_fields(_shape(value))
     return f"{{{', '.join(fields)}}}" if fields else ""
 
 

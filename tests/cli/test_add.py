@@ -187,6 +187,24 @@ def test_what_is_no_server_is_refused_with_an_example(
     assert sentence in done.err
 
 
+@pytest.mark.parametrize(
+    ("entry", "remark"),
+    [
+        ('"environ": {"A": "1"}', "Not taken from a: environ. Toolgate has no such settings."),
+        ('"disabledTools": "x"', "a: its list of allowed or hidden tools cannot be read"),
+        ('"disabled": false, "env": {"A": "1"}, "idle_s": 9', ""),
+    ],
+)
+def test_what_is_not_taken_from_a_snippet_is_said(
+    entry: str, remark: str, folder: Path, command: Command
+) -> None:
+    """A misspelled key would otherwise be lost without a word."""
+    done = command("add", "--dry-run", f'{{"mcpServers": {{"a": {{"command": "x", {entry}}}}}}}')
+    assert done.status == SUCCESS
+    assert remark in done.err
+    assert bool(done.err) == bool(remark)
+
+
 def test_an_added_server_is_started_and_listed(folder: Path, command: Command) -> None:
     done = command("add", "--json", "mine", "--", sys.executable, str(SMALL_SERVER))
     assert done.status == SUCCESS, done.err

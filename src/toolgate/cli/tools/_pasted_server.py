@@ -9,6 +9,7 @@ from pathlib import Path, PurePath
 from typing import cast
 from urllib.parse import urlsplit
 
+from toolgate.cli.terminal._output import note
 from toolgate.errors import ArgumentError
 from toolgate.settings import ServerTable, translate
 from toolgate.settings.notations import jsonc
@@ -174,7 +175,7 @@ def _from_json(text: str) -> dict[str, Json]:
         body = json_object(body["mcp"])
     for key in ("mcpServers", "servers", "context_servers", "mcp_servers", "mcp"):
         if isinstance(body.get(key), dict):
-            body = {name: _converted(entry) for name, entry in json_object(body[key]).items()}
+            body = {name: _converted(name, v) for name, v in json_object(body[key]).items()}
             break
     if _is_server(body):
         command = body.get("command")
@@ -191,11 +192,24 @@ def _from_json(text: str) -> dict[str, Json]:
     return servers
 
 
-def _converted(entry: object) -> Json:
-    """Convert an entry from a client's file as `init` does; keys of our own stay."""
+def _converted(name: str, entry: object) -> Json:
+    """Convert an entry from a client's file as `init` does; keys of our own stay.
+
+    Says what is left out: it may be a misspelled key.
+    """
     server = json_object(entry)
     own = {key: value for key, value in server.items() if key in _OWN_KEYS}
-    return {**own, **translate(server, _SNIPPET).config}
+    translation = translate(server, _SNIPPET)
+    ignored = [
+        key
+        for key in server.keys() - own.keys()
+        if translate({k: server[k] for k in server if k != key}, _SNIPPET) == translation
+    ]
+    if ignored:
+        note(f"Not taken from {name}: {', '.join(sorted(ignored))}. Toolgate has no such settings.")
+    for notice in translation.notices:
+        note(f"{name}: {notice}.")
+    return {**own, **translation.config}
 
 
 def _is_server(value: object) -> bool:

@@ -278,7 +278,8 @@ class Store(Protocol):
         is migrated; an old schema is rejected until `toolgate db upgrade` was run.
 
         Raises:
-            StoreVersionError: The schema is newer than this program, or old and not upgraded.
+            StoreVersionError: The schema is newer than this program, from before the first
+                release, or old and not upgraded.
             StoreError: The database cannot be reached or written.
         """
         ...
@@ -340,7 +341,8 @@ class StoreMaintenance(Protocol):
         """Upgrade the schema; concurrent processes do it only once.
 
         Raises:
-            StoreVersionError: The schema is newer than this program.
+            StoreVersionError: The schema is newer than this program, or from before the first
+                release.
             StoreError: The database cannot be reached or written.
         """
         ...
@@ -358,7 +360,8 @@ class StoreMaintenance(Protocol):
 
         Raises:
             StoreError: The database or the file cannot be used.
-            StoreVersionError: The schema is newer than this program.
+            StoreVersionError: The schema is newer than this program, or from before the first
+                release.
         """
         ...
 
@@ -367,7 +370,8 @@ class StoreMaintenance(Protocol):
 
         Raises:
             StoreError: The file is not a backup, or the database cannot be used.
-            StoreVersionError: The backup is newer than this program.
+            StoreVersionError: The backup is newer than this program, or from before the first
+                release.
         """
         ...
 

@@ -116,7 +116,7 @@ class SqliteStore(SqlStore):
         await anyio.to_thread.run_sync(copy, limiter=self._reads)
 
     async def restore(self, source: Path) -> dict[str, int]:
-        """Replace all rows with a backup; a damaged or newer file is moved away first."""
+        """Replace all rows with a backup; a file that cannot be used is moved away first."""
         await anyio.to_thread.run_sync(self._make_usable, limiter=self._writes)
         return await super().restore(source)
 
@@ -131,7 +131,7 @@ class SqliteStore(SqlStore):
                 damaged = bool(self._damage(connection))
         except StoreVersionError:
             with self._translated(), self._engine.begin() as connection:
-                if schema_version.read_status(connection).kind != "newer":
+                if schema_version.read_status(connection).kind == "foreign":
                     raise  # a file of another program is not moved
             damaged = True
         except StoreError as error:

@@ -34,8 +34,9 @@ MIGRATIONS = Path(__file__).parents[1] / "migrations"
 class SchemaStatus:
     """The schema of a database, compared with the one of this program."""
 
-    kind: Literal["empty", "current", "old", "newer", "foreign"]
-    """`empty`: none of our tables. `foreign`: tables with our names that we did not create."""
+    kind: Literal["empty", "current", "old", "unreleased", "newer", "foreign"]
+    """`empty`: none of our tables. `unreleased`: from before the first release. `foreign`: tables
+    with our names that we did not create."""
 
     found: str | None = None
     """Revision of the database; None if it has none."""
@@ -50,6 +51,8 @@ def read_status(connection: Connection) -> SchemaStatus:
     revision = connection.execute(select(_tables.versions.c.version_num)).scalar()
     if revision is None:
         return SchemaStatus(kind="foreign")
+    if revision < _tables.REVISIONS[0]:
+        return SchemaStatus(kind="unreleased", found=revision)
     if revision == _tables.REVISIONS[-1]:
         return SchemaStatus(kind="current", found=revision)
     return SchemaStatus(kind="old" if revision in _tables.REVISIONS else "newer", found=revision)
@@ -59,8 +62,17 @@ def require_upgradable(standing: SchemaStatus, url: str) -> None:
     """Reject a database that this program must not change.
 
     Raises:
-        StoreVersionError: Its schema is newer, or its tables are not ours.
+        StoreVersionError: Its schema is newer or from before the first release, or its tables are
+            not ours.
     """
+    if standing.kind == "unreleased":
+        raise StoreVersionError(
+            f"The store {url} has schema {standing.found!r}, from before the first release, which"
+            " cannot be upgraded.",
+            allowed=f"Toolgate {__version__} upgrades schemas from {_tables.REVISIONS[0]!r}.",
+            hint="Move it away, or set store.url to a new store; only the version that wrote it"
+            " can read it.",
+        )
     if standing.kind == "newer":
         raise StoreVersionError(
             f"The store {url} has schema {standing.found!r}, made by a newer Toolgate.",
@@ -81,6 +93,8 @@ def schema_problems(connection: Connection, standing: SchemaStatus) -> list[str]
     if standing.kind == "foreign":
         return ["It contains tables of another program with names that Toolgate uses."]
     present = _tables.REVISIONS[-1]
+    if standing.kind == "unreleased":
+        return [f"Its schema is {standing.found!r}, from before the first release."]
     if standing.kind == "newer":
         return [f"Its schema is {standing.found!r}; this Toolgate knows up to {present!r}."]
     if standing.kind == "old":

@@ -22,34 +22,11 @@ __all__ = [
     "versions",
 ]
 
-REVISIONS = (
-    "0001",
-    "0002",
-    "0003",
-    "0004",
-    "0005",
-    "0006",
-    "0007",
-    "0008",
-    "0009",
-    "0010",
-    "0013",
-    "0012",
-    "0011",
-    "0014",
-    "0015",
-    "0016",
-    "0017",
-    "0018",
-    "0019",
-    "0020",
-    "0021",
-    "0022",
-    "0023",
-    "0024",
-    "0025",
-)
-"""Every released schema, oldest first; the last entry is the current one."""
+REVISIONS = ("0025",)
+"""Every released schema, oldest first; the last entry is the current one.
+
+Four digits, so that they sort. Smaller ones were used during development, before the first release.
+"""
 
 VERSION_TABLE = "toolgate_schema"
 """Table of Alembic's revision; a name of our own, since databases may be shared."""

@@ -18,6 +18,7 @@ from pypdf.generic import NameObject, StreamObject
 from tests.documents.libraries import docx, pdf
 from toolgate.app.app import open_app
 from toolgate.cli.client._local_gateway import in_process
+from toolgate.documents.formats.conversion import convert
 from toolgate.settings import DocumentSettings, Settings, StoreSettings
 
 pytestmark = pytest.mark.anyio
@@ -161,6 +162,46 @@ async def test_a_page_of_blanks_is_read_in_linear_time() -> None:
         status, answer = await add("blanks.html", page.encode())
 
     assert status == 201, answer
+
+
+@pytest.mark.parametrize("start", ['<a b="', "<a "])
+async def test_markup_that_is_never_closed_is_left_out_in_linear_time(start: str) -> None:
+    """The parser looked for the end again from each of the starts, some for a minute."""
+    page = f"<p>An invoice &#with; tax</p>{start * 20_000}"
+    async with collection(convert_timeout_s=20) as add:
+        status, answer = await add("unclosed.html", page.encode())
+
+    assert status == 201, answer
+    assert convert("unclosed.html", page.encode()).text.startswith("An invoice &#with; tax")
+
+
+@pytest.mark.parametrize(
+    ("before", "repeated"),
+    [
+        ("<ol>", "<li>x</li>"),
+        ("<table><thead>", "<tr><td>x</td></tr>"),
+        ("<table>", "<tbody><tr><td>x</td></tr></tbody>"),
+    ],
+)
+def test_the_steps_of_a_conversion_grow_with_the_page(before: str, repeated: str) -> None:
+    """The Markdown library went through the whole list or table for each of its items."""
+
+    def steps(count: int) -> int:
+        calls = 0
+
+        def profile(_frame: object, _event: str, _argument: object) -> None:
+            nonlocal calls
+            calls += 1
+
+        sys.setprofile(profile)
+        try:
+            convert("page.html", (before + repeated * count).encode())
+        finally:
+            sys.setprofile(None)
+        return calls
+
+    steps(1)
+    assert steps(400) < 2.5 * steps(200)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
@@ -200,9 +201,21 @@ def _sentence(reason: str) -> str:
 def _toml_line(text: str, path: KeyPath) -> int:
     """Return the line of the longest part of `path` that a header or a key names; 0 if none."""
     target = tuple(str(part) for part in path)
+    best, best_length = 0, 0
+    for number, key in _toml_keys(text):
+        length = _common(key, target)
+        if length > best_length and length == min(len(key), len(target)):
+            best, best_length = number, length
+    return best
+
+
+# Each server has a location, and reading a value may make and drop an error with one.
+@lru_cache(maxsize=4)
+def _toml_keys(text: str) -> tuple[tuple[int, tuple[str, ...]], ...]:
+    """Return the headers and keys of a TOML document: line and full path of each."""
+    keys: list[tuple[int, tuple[str, ...]]] = []
     table: tuple[str, ...] = ()
     seen: Counter[tuple[str, ...]] = Counter()
-    best, best_length = 0, 0
     for number, line in enumerate(text.splitlines(), start=1):
         bare = line.strip()
         if bare.startswith("["):
@@ -212,17 +225,14 @@ def _toml_line(text: str, path: KeyPath) -> int:
             if bare.startswith("[["):
                 seen[key] += 1
                 key = (*key, str(seen[key] - 1))
-            table = here = key
+            table = key
+            keys.append((number, key))
         else:
             name, equals, _ = bare.partition("=")
             key = key_of(name) if equals and not bare.startswith("#") else ()
-            if not key:
-                continue
-            here = (*table, *key)
-        length = _common(here, target)
-        if length > best_length and length == min(len(here), len(target)):
-            best, best_length = number, length
-    return best
+            if key:
+                keys.append((number, (*table, *key)))
+    return tuple(keys)
 
 
 def key_of(text: str) -> tuple[str, ...]:

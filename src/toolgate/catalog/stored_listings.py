@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import fields
 from typing import cast
 
 from toolgate.base import json_text
@@ -66,9 +66,9 @@ class StoredListings:
         await asyncio.gather(*self._saving, return_exceptions=True)
 
     async def _save(self, name: str, listing: Listing, listed_at: str, configuration: str) -> None:
-        body = await asyncio.to_thread(
-            json_text.dumps, {**asdict(listing), "configuration": configuration}
-        )
+        # Not `asdict`, which copies every definition, in the event loop.
+        members = {item.name: getattr(listing, item.name) for item in fields(listing)}
+        body = await asyncio.to_thread(json_text.dumps, {**members, "configuration": configuration})
         row = StoredSnapshot(
             project_id=self._project_id,
             server=name,

@@ -223,10 +223,14 @@ def test_the_log_can_be_json_in_a_file_for_its_user_alone(serve: Serve, folder: 
 
 
 def test_the_serving_process_loads_no_library_of_the_command_line(loaded_by: LoadedBy) -> None:
-    """Our decision: alembic, typer and rich stay out of the process that serves."""
+    """Our decision: alembic, typer and rich stay out of the process that serves.
+
+    The expressions of intent detection wait for the first message.
+    """
     modules = loaded_by(
         "import toolgate.cli.serving.serve, toolgate.cli.serving._process;"
-        "import toolgate.cli.serving._attach"
+        "import toolgate.cli.serving._attach;"
+        "from toolgate.intents.patterns import are_compiled; assert not are_compiled()"
     )
     assert not {"typer", "rich", "alembic"} & modules
 

@@ -4,6 +4,7 @@ import re
 from typing import Final
 
 from toolgate.intents.dates.vocabulary import NUMBERS, ROLLING, TIME_UNITS, UNITS
+from toolgate.intents.patterns import late_pattern
 
 __all__ = [
     "CALLED",
@@ -29,7 +30,7 @@ __all__ = [
     "YES_WORDS",
 ]
 
-PAIR: Final = re.compile(
+PAIR: Final = late_pattern(
     r"""
     (?<![\w-])(?:--?)?["'`]?(?P<key>[A-Za-z_][\w.-]{0,63})["'`]?
     (?:\s?(?P<sign>[=:])\s?|(?P<blank>[ ]))
@@ -38,21 +39,23 @@ PAIR: Final = re.compile(
     re.VERBOSE,
 )
 
-QUOTED: Final = re.compile(
+QUOTED: Final = late_pattern(
     "\"([^\"\n]{1,500})\"|(?<!\\w)'([^'\n]{1,500})'(?!\\w)|`([^`\n]{1,500})`"
     "|\u201c([^\u201d\n]{1,500})\u201d|\u201e([^\u201c\u201d\n]{1,500})[\u201c\u201d]"
     "|\u00ab\\s?([^\u00bb\n]{1,500}?)\\s?\u00bb|(?<!\\w)\u2018([^\u2019\n]{1,500})\u2019(?!\\w)"
     "|\u300c([^\u300d\n]{1,500})\u300d"
 )
 
-EMAIL: Final = re.compile(r"(?<![\w.+%-])[\w.+%-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}(?![\w@])")
+EMAIL: Final = late_pattern(
+    r"(?<![\w.+%-])[\w.+%-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}(?![\w@])"
+)
 
-URL: Final = re.compile(
+URL: Final = late_pattern(
     r"(?<!\w)(?:[a-z][a-z0-9+.-]{1,20}://|www\.)[^\s<>\"'`\u201c\u201d\u00ab\u00bb]{1,2000}",
     re.IGNORECASE,
 )
 
-PATH: Final = re.compile(
+PATH: Final = late_pattern(
     r"(?<![\w/.:@~-])(?:"
     r"(?:~|\.{1,2})?(?:/[\w.@+~%=-]+)+/?"
     r"|[A-Za-z]:\\[^\s:*?\"<>|]{1,500}"
@@ -84,7 +87,7 @@ _LIMIT: Final = (
 
 # Best first: the reader takes the first pattern that matches.
 COUNTS: Final = tuple(
-    re.compile(pattern)
+    late_pattern(pattern)
     for pattern in (
         rf"(?<!\w)(?:{_TOP})(?:\s+|-)?{COUNTED}",
         rf"(?<![\w.,:/-]){COUNTED}\s+(?:most\s+|plus\s+|mas\s+)?(?:{_TOP})(?!\w)",
@@ -96,20 +99,20 @@ _TIME_UNITS: Final = "|".join(
     sorted({*UNITS, *TIME_UNITS, "nights", "evenings"}, key=lambda word: -len(word))
 )
 
-UNIT_FOLLOWS: Final = re.compile(
+UNIT_FOLLOWS: Final = late_pattern(
     rf"\s+(?:(?:full|whole|business|calendar|working|{'|'.join(sorted(ROLLING))})\s+)?(?:{_TIME_UNITS})(?!\w)"
 )
 
-NO_COUNT_BEFORE: Final = re.compile(
+NO_COUNT_BEFORE: Final = late_pattern(
     r"(?:version|release|no|nr|number|numero|nummer|v|#|page|id|step|port|chapter|part)[\s.:]*$"
 )
 
-PERIOD: Final = re.compile(
+PERIOD: Final = late_pattern(
     rf"(?<![\w.,:/-]){COUNTED}\s+(?:(?:{'|'.join(sorted(ROLLING))})\s+)?"
     rf"(?P<unit>{_TIME_UNITS})(?!\w)"
 )
 
-ONE_PERIOD: Final = re.compile(
+ONE_PERIOD: Final = late_pattern(
     r"(?<!\w)(?:past|last|letzten?|letztes|vergangenen?|derniere?|ultim[oa]|afgelopen)\s+"
     rf"(?P<unit>{_TIME_UNITS})(?!\w)"
 )

@@ -10,6 +10,7 @@ from typing import Final
 
 from toolgate.intents.arguments.message import ArgumentMessage, Offsets, ReadValue
 from toolgate.intents.arguments.prepared_spec import PreparedSpec
+from toolgate.intents.patterns import late_pattern
 
 __all__ = ["read_link"]
 
@@ -24,7 +25,7 @@ _AFTER: Final = r"(?:\s+(?:tables?|tabelle|tabla|tabel|tabela|tabella))?"
 
 def _pair(opening: str, middle: str) -> re.Pattern[str]:
     first, second = _NAME.format("first"), _NAME.format("second")
-    return re.compile(rf"{opening}{_ARTICLE}{first}{_AFTER}{middle}{_ARTICLE}{second}")
+    return late_pattern(rf"{opening}{_ARTICLE}{first}{_AFTER}{middle}{_ARTICLE}{second}")
 
 
 _LINKS: Final = (
@@ -46,7 +47,7 @@ _LINKS: Final = (
 )
 """Best first; the first that matches two names is used."""
 
-_COLUMNS: Final = re.compile(
+_COLUMNS: Final = late_pattern(
     r"(?<!\w)(?:on|via|using|by|through|over|uber|mit|par|por|op|met|usando|tramite|through|keys?"
     r"|columns?)\s+(?:(?:the|die|der|das|la|le|el|de|het)\s+)?"
     r"(?:(?:columns?|spalten?|colonnes?|columnas?|kolom(?:men)?|colunas?|keys?|fields?)\s+)?"
@@ -58,7 +59,7 @@ _COLUMNS: Final = re.compile(
     + r")?"
 )
 
-_COLUMN_PAIR: Final = re.compile(
+_COLUMN_PAIR: Final = late_pattern(
     r"[(,:]\s*" + _NAME.format("first") + r"\s*(?:=|==|->|=>|\u2192)\s*" + _NAME.format("second")
 )
 

@@ -5,26 +5,27 @@ from typing import Final
 
 from toolgate.intents.arguments.message import ArgumentMessage, ReadValue
 from toolgate.intents.arguments.prepared_spec import PreparedSpec
+from toolgate.intents.patterns import late_pattern
 
 __all__ = ["list_items", "read_list"]
 
 _QUOTES: Final = "\"'`\u201c\u201d\u201e\u00ab\u00bb\u2018\u2019 "
 
-_QUOTED: Final = re.compile(r"[\"'`\u201c\u201e\u00ab\u2018]([^\"'`\u201c\u201d\u00bb\u2019]+)")
+_QUOTED: Final = late_pattern(r"[\"'`\u201c\u201e\u00ab\u2018]([^\"'`\u201c\u201d\u00bb\u2019]+)")
 
-_BETWEEN: Final = re.compile(
+_BETWEEN: Final = late_pattern(
     r"\s*[,;]\s*(?:(?:and|or|und|oder|et|ou|y|e|o|en|of|ed)\s+)?|\s*/\s*"
     r"|\s+(?:and|or|und|oder|et|ou|y|e|o|en|of|ed|&)\s+",
     re.IGNORECASE,
 )
 
-_FIRST: Final = re.compile(
+_FIRST: Final = late_pattern(
     r"^(?:(?:the|die|den|les|los|las|de|i|gli|os|as)\s+)?(?:(?:values?|options?|entries|choices|items"
     r"|werten?|optionen|einträgen?|valeurs|valores|waarden|opções|valori)\b\s*:?\s*)?",
     re.IGNORECASE,
 )
 
-_REST: Final = re.compile(
+_REST: Final = late_pattern(
     r"\s+(?:called|named|for|to|from|in|into|namens|genannt|für|zur?|in|nomm\w+|appel\w+|pour|à"
     r"|llamad\w+|para|a|al|genaamd|voor|aan|as)\s.*",
     re.IGNORECASE | re.DOTALL,

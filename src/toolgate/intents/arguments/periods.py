@@ -1,19 +1,19 @@
 """Find the parts of a message that limit a period but cannot be read as a date."""
 
-import re
 from typing import Final
 
 from toolgate.intents.arguments.message import ArgumentMessage, Offsets
+from toolgate.intents.patterns import late_pattern
 
 __all__ = ["unread_periods"]
 
-_OPENS: Final = re.compile(
+_OPENS: Final = late_pattern(
     r"(?<![\w-])(?:since|seit(?:dem)?|depuis|desde|sinds|sedert|between|zwischen|entre|tussen)"
     # Up to eight words of the same clause (chosen): a longer text rarely names a moment.
     r"(?P<said>(?:\s+[^\s.,;:!?()]+){1,8})"
 )
 
-_ENDS: Final = re.compile(
+_ENDS: Final = late_pattern(
     r"\s(?:show|list|give|tell|what|which|please|limit|top|and\s+(?:show|list|what|which)|was|zeig\w*"
     r"|bitte|montre\w*|muestra\w*|toon)\b.*"
 )

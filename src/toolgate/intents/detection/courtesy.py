@@ -8,9 +8,11 @@ and Chinese.
 import re
 from typing import Final
 
+from toolgate.intents.patterns import late_pattern
+
 __all__ = ["without_courtesies"]
 
-_GREETING: Final = re.compile(
+_GREETING: Final = late_pattern(
     r"""^\s*(?:(?:
         (?:hi|hello|hey|hallo|moin|servus|salut|bonjour|bonsoir|hola|ol[áa]|oi|ciao|salve|hoi|dag
           |dear|liebe[sr]?|cher|chère|querid[oa]|car[oa]|beste)(?:\ [^\W\d_]+)?
@@ -22,7 +24,7 @@ _GREETING: Final = re.compile(
 )
 """Greetings at the start, with a name at most, up to the punctuation after them."""
 
-_THANKS: Final = re.compile(
+_THANKS: Final = late_pattern(
     r"""(?<!\bno)(?<!\bno,)(?<!\bnein)(?<!\bnein,)(?<!\bnon)(?<!\bnon,)(?<!\bnee)(?<!\bnee,)
     (?<!\bnão)(?<!\bnão,)
     (?:(?:(?<=\S)\s+ | (?<=[^\s,;–—-])[,;–—-]\s* | (?<=\S)(?=[，¡]?[谢多感¡]))
@@ -42,7 +44,7 @@ _THANKS: Final = re.compile(
 )
 """Thanks at the end of a message, unless they decline something ("no, thanks")."""
 
-_EMPTY_LABELS: Final = re.compile(r"(?<=\S)(?:\s*\n[^\S\n]*[^\W\d_]+(?:\ [^\W\d_]+){0,2}:)+\s*$")
+_EMPTY_LABELS: Final = late_pattern(r"(?<=\S)(?:\s*\n[^\S\n]*[^\W\d_]+(?:\ [^\W\d_]+){0,2}:)+\s*$")
 """Last lines with a label and nothing after it, such as the empty fields of a form."""
 
 # Characters of a message that are examined (chosen).

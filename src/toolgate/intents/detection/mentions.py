@@ -9,9 +9,11 @@ for anything. Rules for English, German, French, Spanish, Portuguese, Italian, D
 import re
 from typing import Final
 
+from toolgate.intents.patterns import late_pattern
+
 __all__ = ["asks_for_something", "is_mention"]
 
-_ASKS: Final = re.compile(
+_ASKS: Final = late_pattern(
     r"""[?？] | \b(?: please|pls|kindly | (?:can|could|would|will)\ (?:you|we|i)
       | needs?|wants?|should|must|let['’]?s|show|create|make|open|list|delete|remove|add|change
       | bitte|brauch\w*|soll\w*|muss|müssen|möchte\w*|kannst|könn\w+|zeig\w*|mach\w*|erstell\w*
@@ -26,7 +28,7 @@ _ASKS: Final = re.compile(
 )
 """Words that ask for something."""
 
-_STATEMENT: Final = re.compile(
+_STATEMENT: Final = late_pattern(
     r"""^(?:(?:haha|lol|funny|so|well|oh|and|but|apparently|interesting|und|also|et|y|e|en
         |dus)[\s,]++)*
     (?: (?:yesterday|today|last|recently|this\ morning|tonight|once|there|i|i['’]\w+|we|he|she|they
@@ -45,7 +47,7 @@ _STATEMENT: Final = re.compile(
 )
 """The start of a statement."""
 
-_TELLS: Final = re.compile(
+_TELLS: Final = late_pattern(
     r"""\b(?:
         (?:talk(?:s|ed|ing)|chatt(?:ed|ing)|rav(?:es|ed|ing)|jok(?:es|ed|ing)|laugh(?:s|ed|ing)
         |dream(?:s|t|ed|ing)|read(?:s|ing)?|heard|learn(?:ed|t)|told|telling|spoke|gossip\w+
@@ -93,7 +95,7 @@ _TELLS: Final = re.compile(
 )
 """Talking, reading, dreaming or liking, with a topic."""
 
-_HAN: Final = re.compile("[\u3400-\u9fff]")
+_HAN: Final = late_pattern("[\u3400-\u9fff]")
 
 
 def asks_for_something(message: str) -> bool:

@@ -10,10 +10,11 @@ from typing import Final
 
 from toolgate.intents.detection.mentions import asks_for_something, is_mention
 from toolgate.intents.detection.statements import is_remark
+from toolgate.intents.patterns import late_pattern
 
 __all__ = ["without_declined"]
 
-_CLAUSE: Final = re.compile(
+_CLAUSE: Final = late_pattern(
     r"""[.;!?\n。;!?]+\s*|[,,]\s*
       | (?<!\s)\s++(?:but|sondern|aber|sino|pero|ma|mas|porém|maar)\s+
       | (?<!precisa)(?<!preciso)(?<!quero)(?<!precisamos)(?<!\s)\s++mais\s+""",
@@ -21,7 +22,7 @@ _CLAUSE: Final = re.compile(
 )
 """Separators between two clauses."""
 
-_REQUESTED: Final = re.compile(
+_REQUESTED: Final = late_pattern(
     r"""\b(?: why\ (?:don't|dont|do\ not)\ (?:you|we) | (?:don't|do\ not|dont)\ forget
       | vergiss\ nicht | nicht\ vergessen | warum\ nicht
       | n'?oublie[zs]?\ pas | no\ (?:te\ )?olvid(?:es|e|ar)
@@ -31,7 +32,7 @@ _REQUESTED: Final = re.compile(
 )
 """Negations that are requests."""
 
-_DECLINED: Final = re.compile(
+_DECLINED: Final = late_pattern(
     r"""^(?:(?:and|so|well|ok(?:ay)?|no|oh|also|und|nein|et|non|y|e|não|en|nee)[\s,]++)*
     (?: (?:please\s+)?(?:do\ not|don['’]?t|dont|never)\s+
         (?!you\b|know\b|understand\b|see\b|have\b)\w
@@ -159,7 +160,7 @@ _DECLINED: Final = re.compile(
 )
 """The start of a clause that declines something."""
 
-_WITHDRAWN: Final = re.compile(
+_WITHDRAWN: Final = late_pattern(
     r"""^(?: never\ ?mind | (?:so\ )?(?:please\ )?(?:don['’]?t|do\ not)$ | forget\ (?:it|that
       |about\ it) | (?:just\ )?(?:leave|drop)\ (?:it|that)
       | (?:i|we)\ (?:have\ |['’]ve\ )?changed\ (?:my|our)\ minds?
@@ -176,7 +177,7 @@ _WITHDRAWN: Final = re.compile(
 )
 """The start of a clause that withdraws what comes before it."""
 
-_WORDING: Final = re.compile(
+_WORDING: Final = late_pattern(
     r"""\b(?: how\ (?:do|does|would|should|can|could)\ (?:i|you|one|we|it)\ (?:\w+\ )?
         (?:spell|pronounce|phrase|word|translate|say)\b
       | how\ (?:is|are)\b.{1,60}\b(?:spelled|spelt|pronounced|written|translated)\b
@@ -217,7 +218,7 @@ _WORDING: Final = re.compile(
 )
 """Questions about words."""
 
-_WORDS_FOLLOW: Final = re.compile(
+_WORDS_FOLLOW: Final = late_pattern(
     r"\b(?:spell|pronounce|phrase|word|say|proofread|translate|schreibt|sagt|übersetze?|korrigiere?"
     r"|écrit|dit|traduis|corrige|escribe|dice|traduce|escreve|diz|traduz|scrive|traduci|correggi"
     r"|schrijf|zeg|vertaal)\b(?:\ \w+)?\ (?:it|this|that|das|es|dies|ça|cela|eso|esto|isso"
@@ -226,7 +227,7 @@ _WORDS_FOLLOW: Final = re.compile(
 )
 """A question about words that come after it: "how do you spell it, value list or valuelist?"."""
 
-_RELATIVE: Final = re.compile(
+_RELATIVE: Final = late_pattern(
     r"^(?:who|which|that|der|die|das|den|dem|weil|dass|qui|que|quien|porque|che|die|dat|omdat)\b",
     re.IGNORECASE,
 )

@@ -9,6 +9,8 @@ Portuguese, Italian, Dutch and Chinese.
 import re
 from typing import Final
 
+from toolgate.intents.patterns import late_pattern
+
 __all__ = ["is_remark"]
 
 _OPENING: Final = r"""^(?:(?:fyi|btw|haha|lol|funny|so|well|oh|ok|okay|yes|yeah|no|and|but
@@ -17,7 +19,7 @@ _OPENING: Final = r"""^(?:(?:fyi|btw|haha|lol|funny|so|well|oh|ok|okay|yes|yeah|
       |au\ fait
       |sí|bueno|por\ cierto|sim|bom|aliás|sì|beh|tra\ l['’]altro|nee|trouwens)[\s,:]++)*"""
 
-_PAST: Final = re.compile(
+_PAST: Final = late_pattern(
     _OPENING
     + r"""(?:
         (?:i|we|he|she|they|it|someone|somebody|everyone|everybody|nobody)\ (?:(?:just|already|only
@@ -73,7 +75,7 @@ _PAST: Final = re.compile(
 )
 """A statement with a verb in the past."""
 
-_JUDGED: Final = re.compile(
+_JUDGED: Final = late_pattern(
     _OPENING
     + r"""(?:[\w'’-]+\ ){1,7}?
     (?: (?:is|are|['’]s|['’]re|was|were|look|looks|seems?|sounds?|feels?)
@@ -114,7 +116,7 @@ _JUDGED: Final = re.compile(
 )
 """A statement that judges something."""
 
-_QUESTION: Final = re.compile(
+_QUESTION: Final = late_pattern(
     r"""\b(?:what|which|who|whose|when|where|why|how|whether
       | (?:^|[,:]\ )was\b(?!\ (?:a|the))|welche\w*|wer|wem|wann|wo|warum|wieso|wie|ob|wieviele?
       | quel(?:le)?s?|qui|quand|où|pourquoi|comment|combien|quoi

@@ -12,22 +12,23 @@ from collections.abc import Mapping
 from typing import Final
 
 from toolgate.intents.base import Intent
+from toolgate.intents.patterns import late_pattern
 
 __all__ = ["only_looks", "tool_for_message"]
 
 _ASKED: Final[Mapping[str, re.Pattern[str]]] = {
-    "rename": re.compile(
+    "rename": late_pattern(
         r"""\b(?: re-?nam(?:e|ing) | umbenenn\w* | benenne\b.*\bum | umzubenennen | renomm\w+
           | renombr\w+ | renome\w+ | rinomin\w+ | hernoem\w* )\b""",
         re.VERBOSE | re.IGNORECASE,
     ),
-    "delete": re.compile(
+    "delete": late_pattern(
         r"""\b(?: delet(?:e|ing) | remov(?:e|ing) | drop | erase | get\ rid\ of | lösch\w*
           | gelöscht | entfern\w* | supprim\w+ | efface\w* | elimin\w+ | borr(?:a|ar|e|en) | apag\w+
           | exclu(?:a|ir) | remov(?:a|er) | cancell(?:a|are) | verwijder\w* )\b""",
         re.VERBOSE | re.IGNORECASE,
     ),
-    "list": re.compile(
+    "list": late_pattern(
         r"""^\W*(?:(?:please|can\ you|could\ you|bitte|por\ favor)\s+)?
           (?: list | enumerate | liste(?:n|z)?\b | lista(?:r)? | auflisten | enum[eè]r\w+ )\b
           (?!\s+(?:of|de|da|von)\b.*\b(?:create|erstell|cré|crea|cri))
@@ -43,10 +44,10 @@ _ASKED: Final[Mapping[str, re.Pattern[str]]] = {
 }
 """Actions that messages ask for; the first that matches is used."""
 
-_PART: Final = re.compile(
+_PART: Final = late_pattern(
     r"\b(?:delet(?:e|ing)|remov(?:e|ing)|drop|erase)\s+(.{1,80}?)\s+from\s+(.{1,80})", re.IGNORECASE
 )
-_LOOKS: Final = re.compile(
+_LOOKS: Final = late_pattern(
     r"""^\W*(?:(?:please|can\ you|could\ you|i\ want\ to|i'd\ like\ to|let\ me|bitte|por\ favor)
       \s+)*
       (?: show | open | view | see | look | display | describe | list | get | find | tell
@@ -56,7 +57,7 @@ _LOOKS: Final = re.compile(
         | quali | toon | welke | wat )\b""",
     re.VERBOSE | re.IGNORECASE,
 )
-_CREATES: Final = re.compile(
+_CREATES: Final = late_pattern(
     r"""\b(?: creat(?:e|ing) | mak(?:e|ing) | add(?:ing)? | build | insert | set\ up | need
       | want\ a | new | set | edit | chang(?:e|ing) | connect
       | (?<!the\ )(?<!a\ )(?:link|join|update)
@@ -79,10 +80,10 @@ _CREATES_OR_SHOWS: Final = frozenset(
     {"add", "create", "find", "get", "list", "make", "new", "open", "read", "show", "view"}
 )
 """Verbs of tools that neither delete nor rename; others, such as "manage", may do everything."""
-_ALL: Final = re.compile(
+_ALL: Final = late_pattern(
     r"\b(?:all|every|alle[ns]?|tou(?:te)?s|tod[ao]s|tutt[ei])\b", re.IGNORECASE
 )
-_WORDS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+_WORDS: Final = late_pattern(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 
 
 def tool_for_message(intent: Intent, text: str) -> str | None:

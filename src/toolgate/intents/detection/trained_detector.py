@@ -19,6 +19,7 @@ from toolgate.errors import EmbedderError
 from toolgate.intents.base import NONE, Detection, Intent, IntentSet, StageChoice, StageRequest
 from toolgate.intents.detection.cascade import Cascade
 from toolgate.intents.detection.keyword_detector import IntentDetector
+from toolgate.intents.patterns import are_compiled, compile_all
 from toolgate.intents.semantic.pack_stages import PackStages
 from toolgate.intents.semantic.stage import Explanation
 from toolgate.models.embedders import Embedder
@@ -165,6 +166,8 @@ class Recognizer:
             deciding: Which stages are used.
         """
         self._requested.set()
+        if not are_compiled():
+            await asyncio.to_thread(compile_all)
         zone = zone or self.zone
         if today is None:
             instant = self._clock()

@@ -3,9 +3,11 @@
 import re
 from functools import lru_cache
 
+from toolgate.intents.patterns import late_pattern
+
 __all__ = ["repeats_previous", "split_requests"]
 
-_BETWEEN = re.compile(
+_BETWEEN = late_pattern(
     r"""[;\n]+ | [.!?]\s+ | ,\s*(?:and|then|also|und|dann|y|luego|et|puis|e|poi|en|dan)\s+ | ,\s+
       | \s+(?:and\s+then|and\s+also|as\s+well\s+as|and|then|plus)\s+
       | \s+(?:und\s+dann|und|sowie|y|e\s+poi|e|ed|et|puis)\s+
@@ -15,16 +17,16 @@ _BETWEEN = re.compile(
 )
 """Separators between two requests: punctuation, and "and" in eight languages except Dutch."""
 
-_DUTCH_AND = re.compile(r"\s+en(?:\s+dan)?\s+", re.IGNORECASE)
+_DUTCH_AND = late_pattern(r"\s+en(?:\s+dan)?\s+", re.IGNORECASE)
 """The Dutch "and", which is another word in French and Spanish."""
 
-_DUTCH = re.compile(
+_DUTCH = late_pattern(
     r"\b(?:het|een|ik|wat|welke|hoe|van|voor|naar|zijn|staan|maak|toon|laat|geef|mij|onze?|alle)\b",
     re.IGNORECASE,
 )
 """Words that exist in neither French nor Spanish."""
 
-_AGAIN = re.compile(
+_AGAIN = late_pattern(
     r"""\b(?: (?:do|did|does|repeat)\ (?:the\ same|that|it|this)\ (?:again|too|also|for|with|to|on)
       | the\ same\ (?:again|thing|for|with|to|on|as|but) | same\ (?:for|with|but)\b
       | (?:and|now|what|how)\ about | another\ one | one\ more\ one | once\ more
@@ -47,7 +49,7 @@ _ARTICLES = frozenset(
 )
 """A piece that starts with one of these has no verb of its own."""
 
-_CONTINUES = re.compile(
+_CONTINUES = late_pattern(
     r"""(?: \d | one\b | (?:data\ ?source|columns?|keys?|called|named|sorted|ordered|grouped
       |based)\b
       | (?:with|for|by|on|in|from|to|via|per|using|through|without|of)\b

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from contextlib import suppress
 
-from toolgate.base.processes.memory import uncollected
+from toolgate.base.processes.memory import starting, uncollected
 
 NEEDED = """
 import sys
@@ -58,3 +58,17 @@ def test_the_collector_waits_while_many_objects_are_made() -> None:
         assert not gc.isenabled()
 
     assert gc.isenabled()
+
+
+def test_what_a_start_makes_is_never_scanned() -> None:
+    made: list[list[int]] = []
+    before = gc.get_freeze_count()
+    try:
+        with starting():
+            made.append([])
+            assert not gc.isenabled()
+        assert gc.isenabled()
+        assert gc.get_freeze_count() > before
+        assert not any(item is made[0] for item in gc.get_objects())
+    finally:
+        gc.unfreeze()

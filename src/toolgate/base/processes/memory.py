@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec, module_from_spec
 from types import ModuleType
 
-__all__ = ["defer", "give_back_freed_memory", "set_aside", "trim", "uncollected"]
+__all__ = ["defer", "give_back_freed_memory", "set_aside", "starting", "trim", "uncollected"]
 
 _M_MMAP_THRESHOLD = -3
 """`M_MMAP_THRESHOLD` of glibc's malloc.h."""
@@ -88,6 +88,18 @@ def trim() -> None:
     malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if malloc_trim is not None:
         malloc_trim(0)
+
+
+@contextmanager
+def starting() -> Generator[None]:
+    """Pause the garbage collector while the block imports and builds what stays until the end.
+
+    What exists after the block is never scanned, not even once: imports leave 0.5 MB that a scan
+    would free, and it takes a tenth of the start.
+    """
+    with uncollected():
+        yield
+    gc.freeze()
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import logging
 import signal
 import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime
 from time import monotonic
 
@@ -18,7 +18,7 @@ from toolgate.app.app import App, open_app
 from toolgate.base import logs, run_file
 from toolgate.base.ids import utc_now
 from toolgate.base.lazy_loading import cache_bytecode
-from toolgate.base.processes.memory import defer, give_back_freed_memory, set_aside
+from toolgate.base.processes.memory import defer, give_back_freed_memory, set_aside, starting
 from toolgate.base.run_file import RunFile
 from toolgate.cli.client._http_exchange import working_folder
 from toolgate.cli.client._load_settings import load_settings, store_url
@@ -167,10 +167,12 @@ async def _serve_as_worker(loaded: Settings, host: str, worker: SupervisedWorker
 async def _opened(loaded: Settings) -> AsyncGenerator[tuple[App, TaskGroup]]:
     """Open a gateway that does not connect to servers yet, and a task group for it."""
     limit_memory()
-    async with (
-        open_app(loaded, hold=True, store_wait_s=_STORE_WAIT_S) as app,
-        anyio.create_task_group() as tasks,
-    ):
+    async with AsyncExitStack() as stack:
+        with starting():
+            app = await stack.enter_async_context(
+                open_app(loaded, hold=True, store_wait_s=_STORE_WAIT_S)
+            )
+        tasks = await stack.enter_async_context(anyio.create_task_group())
         try:
             yield app, tasks
         finally:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from importlib import import_module
 
+from toolgate.base.processes.memory import starting
 from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.terminal._context import DEV_HELP, set_shared_options, shared_options
 from toolgate.cli.terminal._plain_command import Option, PlainCommand
@@ -28,7 +29,9 @@ def serve(
     if count > 1:
         supervisor = import_module("toolgate.cli.serving.workers.supervisor")
         return int(supervisor.supervise(loaded, host, port, count))
-    return int(import_module("toolgate.cli.serving._process").serve(loaded, host, port))
+    with starting():
+        process = import_module("toolgate.cli.serving._process")
+    return int(process.serve(loaded, host, port))
 
 
 command = PlainCommand(

@@ -26,6 +26,7 @@ ToolgateError
     UnknownApprovalError
   ArgumentError
     DecidedError
+    UnknownResponseError
   HandleError
   UpstreamError
     UnreachableError
@@ -110,6 +111,7 @@ __all__ = [
     "UnknownPluginError",
     "UnknownPromptError",
     "UnknownResourceError",
+    "UnknownResponseError",
     "UnknownServerError",
     "UnknownToolError",
     "UnreachableError",
@@ -344,6 +346,12 @@ class ArgumentError(ToolgateError):
     """The arguments do not match the parameters; the message says what is allowed."""
 
     code = "argument"
+
+
+class UnknownResponseError(ArgumentError):
+    """The caller has no stored response of the Responses API with this ID."""
+
+    code = "unknown_response"
 
 
 class DecidedError(ArgumentError):

@@ -146,6 +146,7 @@ async def test_responses_are_continued_and_read_again_by_their_ids() -> None:
     assert in_named == ["Fourth", "Fifth"]
     assert retrieved == [third, continued.id]
     assert (read.id, read.output_text, read.status) == (second.id, "Yes.", "completed")
+    assert (read.usage, second.usage is None) == (second.usage, False)
     assert second.previous_response_id == first.id
 
 
@@ -159,10 +160,13 @@ async def test_responses_that_are_not_kept_or_were_continued_are_not_continued()
         await client.responses.create(model="main", input="Next", previous_response_id=first.id)
         other = first.id.replace(first.id.split("_")[1], "0" * 32)
         for previous in (alone.id, first.id, other, "resp_1_%%", "resp_"):
-            with pytest.raises(openai.BadRequestError):
+            with pytest.raises(openai.BadRequestError) as refused:
                 await client.responses.create(
                     model="main", input="x", previous_response_id=previous
                 )
+            is_known = previous == first.id
+            code = "argument" if is_known else "previous_response_not_found"  # OpenAI's code
+            assert refused.value.code == code
         for unknown in (alone.id, other, "resp_1"):
             with pytest.raises(openai.NotFoundError):
                 await client.responses.retrieve(unknown)

@@ -59,6 +59,7 @@ def outcome_of(turn: Turn, status: TurnStatus) -> Outcome:
             "completion_tokens": usage.completion_tokens,
             "total_tokens": usage.total_tokens,
             "cached_tokens": usage.cached_tokens,
+            "reasoning_tokens": usage.reasoning_tokens,
             "is_estimate": usage.is_estimate,
             "parts": [
                 {

@@ -28,6 +28,7 @@ from toolgate.errors import (
     ThreadBusyError,
     ToolgateError,
     UnknownModelError,
+    UnknownResponseError,
 )
 from toolgate.server.asgi.authentication import (
     CALLER,
@@ -301,7 +302,7 @@ class ChatApi:
         try:
             response_id = ResponseId.read(call.names[0])
             messages = await response_id.messages(self._chat.threads, call.caller)
-        except ArgumentError as error:
+        except UnknownResponseError as error:
             raise HttpError(404, error.code, str(error)) from error
         await send_json(call.send, 200, stored_response(response_id, messages))
 

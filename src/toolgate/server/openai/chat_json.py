@@ -22,6 +22,7 @@ from toolgate.errors import (
     ThreadBusyError,
     ToolgateError,
     UnknownModelError,
+    UnknownResponseError,
 )
 from toolgate.models.llm import messages_from
 from toolgate.types import Caller, Json, json_array, json_object
@@ -245,6 +246,8 @@ _CODES: Mapping[type[Exception], tuple[str, str | None]] = {
     UnknownModelError: ("invalid_request_error", "model_not_found"),
     ContextTooLongError: ("invalid_request_error", "context_length_exceeded"),
     ModelRateError: ("rate_limit_error", "rate_limit_exceeded"),
+    # The code by which clients notice that they have to send the whole conversation instead.
+    UnknownResponseError: ("invalid_request_error", "previous_response_not_found"),
     ArgumentError: ("invalid_request_error", None),
     ModelRequestError: ("invalid_request_error", None),
 }

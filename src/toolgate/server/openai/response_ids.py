@@ -5,7 +5,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from dataclasses import dataclass
 
 from toolgate.chat import ThreadService
-from toolgate.errors import ArgumentError
+from toolgate.errors import ArgumentError, UnknownResponseError
 from toolgate.types import Caller, Json
 
 __all__ = ["ResponseId"]
@@ -37,7 +37,7 @@ class ResponseId:
         """Parse an id that a client sent back.
 
         Raises:
-            ArgumentError: It is not the id of a saved response.
+            UnknownResponseError: It is not the id of a saved response.
         """
         turn_id, _, encoded = str(text).removeprefix(_PREFIX).partition("_")
         try:
@@ -52,7 +52,8 @@ class ResponseId:
         """Refuse to continue a response that is not the last of a thread of the caller.
 
         Raises:
-            ArgumentError: The caller has no such response, or has continued it already.
+            UnknownResponseError: The caller has no such response.
+            ArgumentError: The caller has continued it already.
         """
         page = await threads.history(caller, self.thread or "", limit=_PAGE)
         messages: list[Json] = [] if page is None else page["messages"]
@@ -60,6 +61,7 @@ class ResponseId:
         if not said:
             raise _unknown(self)
         if said[-1]["turn_id"] != self.turn_id:
+            await self.messages(threads, caller)
             raise ArgumentError(
                 f"The response {str(self)!r:.60} is not the last one of its conversation.",
                 hint="Continue the last one, or begin a new conversation.",
@@ -69,7 +71,7 @@ class ResponseId:
         """Return the messages of the turn, oldest first.
 
         Raises:
-            ArgumentError: The caller has no such response.
+            UnknownResponseError: The caller has no such response.
         """
         found: list[Json] = []
         before: int | None = None
@@ -85,8 +87,8 @@ class ResponseId:
         return found
 
 
-def _unknown(text: object) -> ArgumentError:
-    return ArgumentError(
+def _unknown(text: object) -> UnknownResponseError:
+    return UnknownResponseError(
         f"There is no response {str(text)!r:.80}.",
         hint="Responses are kept unless 'store' is false, and as long as their thread.",
     )

@@ -4,6 +4,7 @@ https://platform.openai.com/docs/api-reference/responses
 """
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -220,14 +221,7 @@ class ResponseWriter:
         if status == "incomplete":
             reason = "max_output_tokens" if outcome.finish_reason == "length" else "content_filter"
             response["incomplete_details"] = {"reason": reason}
-        usage = outcome.usage
-        response["usage"] = {
-            "input_tokens": usage.prompt_tokens,
-            "input_tokens_details": {"cached_tokens": usage.cached_tokens},
-            "output_tokens": usage.completion_tokens,
-            "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
-            "total_tokens": usage.total_tokens,
-        }
+        response["usage"] = _usage(asdict(outcome.usage))
         if self._options.events:
             response["metadata"] = {**response["metadata"], "run_id": outcome.turn_id}
         return response
@@ -352,7 +346,21 @@ def stored_response(response_id: ResponseId, messages: Sequence[Json]) -> Json:
         output += [_call_item(json_object(call)) for call in json_array(last.get("tool_calls"))]
     created = int(datetime.fromisoformat(messages[0]["created_at"]).timestamp())
     body: Json = {"model": str(metadata.get("model") or "")}
-    return _response(response_id, body, output, status="completed", created=created)
+    response = _response(response_id, body, output, status="completed", created=created)
+    if usage := json_object(metadata.get("token_usage")):
+        response["usage"] = _usage(usage)
+    return response
+
+
+def _usage(usage: Json) -> Json:
+    """Return token counts in the format of the Responses API."""
+    return {
+        "input_tokens": usage["prompt_tokens"],
+        "input_tokens_details": {"cached_tokens": usage["cached_tokens"]},
+        "output_tokens": usage["completion_tokens"],
+        "output_tokens_details": {"reasoning_tokens": usage.get("reasoning_tokens", 0)},
+        "total_tokens": usage["prompt_tokens"] + usage["completion_tokens"],
+    }
 
 
 def _response(

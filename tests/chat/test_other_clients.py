@@ -173,3 +173,32 @@ async def test_responses_that_are_not_kept_or_were_continued_are_not_continued()
         threads = (await place.get("/api/v1/threads?responses=true"))[1]["threads"]
 
     assert len(threads) == 1
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "### Task:\nGenerate a title\n### Chat History:\n<chat_history>\nUSER: Hi\n</chat_history>",
+        "Provide a concise, 5-word-or-less title for the conversation, in its language.\nUser: Hi",
+        "Analyze this conversation and provide:\n1. The detected language\n2. A title\n\nUser: Hi",
+    ],
+    ids=["open-webui", "librechat", "librechat-structured"],
+)
+async def test_a_client_that_asks_for_a_title_does_not_go_on_with_the_conversation(
+    asked: str,
+) -> None:
+    """Open WebUI asks for title, tags and follow-ups with the id of the chat after each answer."""
+    async with chatting(fallback={"text": "Yes."}) as place:
+        await told(place, "Hi", x_openwebui_chat_id="7")
+        assert await told(place, asked, x_openwebui_chat_id="7") == [asked]
+        assert "tools" not in place.model.last
+        assert await told(place, "Next", x_openwebui_chat_id="7") == ["Hi", "Next"]
+        assert (await told(place, asked, x_toolgate_thread="7"))[0] == "Hi"
+
+
+@pytest.mark.parametrize("value", ["new", "{{LIBRECHAT_BODY_CONVERSATIONID}}"])
+async def test_a_placeholder_names_no_thread(value: str) -> None:
+    """Otherwise all conversations of a user would become one."""
+    async with chatting(fallback={"text": "Yes."}) as place:
+        await told(place, "First", x_librechat_conversation_id=value)
+        assert await told(place, "Second", x_librechat_conversation_id=value) == ["Second"]

@@ -61,7 +61,12 @@ from toolgate.server.openai.chunks import ChunkWriter
 from toolgate.server.openai.embeddings import embeddings, read_embeddings
 from toolgate.server.openai.response_ids import ResponseId
 from toolgate.server.openai.responses_api import ResponseWriter, read_response, stored_response
-from toolgate.server.openai.thread_names import thread_from_user, thread_of_request
+from toolgate.server.openai.thread_names import (
+    is_about_conversation,
+    names_thread_itself,
+    thread_from_user,
+    thread_of_request,
+)
 from toolgate.store import RESPONSE_PREFIX
 from toolgate.types import Caller, Json, json_object
 
@@ -212,7 +217,15 @@ class ChatApi:
         request, options = read_completion(
             call.body, call.caller, thread=call.thread, events=call.events
         )
-        await self._turn(call, self._with_thread(call, request), options)
+        request = self._with_thread(call, request)
+        if (
+            request.thread is not None
+            and not names_thread_itself(call.scope)
+            and is_about_conversation(request.messages)
+        ):
+            choices: Json = {**request.choices, "tools_enabled": []}
+            request = replace(request, thread=None, choices=choices)
+        await self._turn(call, request, options)
 
     async def resume(self, call: _ChatRequest) -> None:
         """Handle `POST chat/resume`: resume the calls of a thread that waited for approval."""

@@ -1,6 +1,7 @@
 """The thread of a request, for clients that can or cannot set our header."""
 
 import hashlib
+import re
 from collections.abc import Sequence
 from urllib.parse import unquote
 
@@ -11,7 +12,7 @@ from toolgate.server.asgi.parsing.messages import Scope
 from toolgate.settings import ChatSettings
 from toolgate.types import Json, json_object
 
-__all__ = ["thread_from_user", "thread_of_request"]
+__all__ = ["is_about_conversation", "names_thread_itself", "thread_from_user", "thread_of_request"]
 
 _HEADER = "X-Toolgate-Thread"
 _METADATA = "metadata."
@@ -19,13 +20,24 @@ _MOST_ENCODED = 600
 """Largest number of characters in the header, percent signs included; chosen."""
 _MOST_CHARS = 200
 """Largest number of characters in a name; chosen."""
+_NO_THREAD = re.compile(r"new|\{\{.*\}\}")
+"""LibreChat's id of a conversation that has none yet, and placeholders that a client sends as they
+are because it does not fill them in. All conversations of a caller would share that thread."""
+_ABOUT_CONVERSATION = re.compile(
+    r"### Task:\n.*<chat_history>"
+    r"|Provide a concise, 5-word-or-less title for the conversation"
+    r"|Analyze this conversation and provide:",
+    re.DOTALL,
+)
+"""How the default texts begin with which Open WebUI asks for titles, tags, follow-up questions and
+search queries, and LibreChat for titles, in requests that name the conversation."""
 
 
 def thread_of_request(scope: Scope, body: Json, settings: ChatSettings) -> str | None:
     """Return the thread name of a request; None if it names none.
 
     The header `X-Toolgate-Thread` has priority over `chat.thread_fields`, which are tried in
-    order. Empty values are skipped.
+    order. Empty values and placeholders are skipped.
 
     Raises:
         ArgumentError: The value is not a valid name.
@@ -41,9 +53,24 @@ def thread_of_request(scope: Scope, body: Json, settings: ChatSettings) -> str |
             text = header(scope, name.lower().encode())
             value = unquote(_short(text, name)) if text else None
             where = f"The header {name}"
-        if value is not None and value != "":
-            return _checked(value, where)
+        if value is None or value == "" or (isinstance(value, str) and _NO_THREAD.fullmatch(value)):
+            continue
+        return _checked(value, where)
     return None
+
+
+def names_thread_itself(scope: Scope) -> bool:
+    """Whether a request names its thread by our own header."""
+    return bool(header(scope, _HEADER.lower().encode()))
+
+
+def is_about_conversation(messages: Sequence[Message]) -> bool:
+    """Whether a client asks something about a conversation, such as a title, instead of going on.
+
+    Known by the client's default texts, since nothing else tells such requests apart.
+    """
+    asked = [message for message in messages if message.role == "user"]
+    return len(asked) == 1 and _ABOUT_CONVERSATION.match(asked[0].text.lstrip()) is not None
 
 
 def thread_from_user(user: object, messages: Sequence[Message]) -> str | None:

@@ -64,3 +64,20 @@ async def test_a_tool_is_called_first_only_for_what_is_meant(message: str, is_ca
 
     assert bool(server.calls("count_stock")) is is_called
     assert contents(place.model.last, "user")[0].startswith("Context: 7 items") is is_called
+
+
+async def test_no_tool_is_called_first_if_none_may_be_offered() -> None:
+    """The tool of an intent was called although the thread was to have no tools."""
+    server = FakeUpstream({"count_stock": lambda _: text_result("7 items")})
+    settings = Settings(packs=PackSettings(disable=("schema",)))
+    chat = {"tools_enabled": ()}
+    async with chatting(
+        fallback={"text": "Done."}, servers={"shop": server}, settings=settings, chat=chat
+    ) as place:
+        recognizer = place.app.recognizer
+        recognizer.replace_intents(IntentSet(version="test", intents=(STOCK, OTHER)))
+        await recognizer.wait_until_trained()
+        await place.say("show me the stock report")
+
+    assert not server.calls("count_stock")
+    assert contents(place.model.last, "user") == ["show me the stock report"]

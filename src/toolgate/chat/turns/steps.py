@@ -150,7 +150,7 @@ async def _look_for_intent(turn: Turn, question: str) -> list[str]:
             {"intent": {"intent": detection.intent, "rules": [r.intent for r in enrichment.rules]}}
         )
     entry = turn.gateway.intents.suggested(turn.caller, detection)
-    if entry is None:
+    if entry is None or not turn.choices.tools_enabled:
         return []
     how = turn.choices.call_before_model
     is_exact = detection.stage == "keyword" and detection.confidence >= _SURE

@@ -9,6 +9,7 @@ from tests.chat.chat_gateway import (
     ChatGateway,
     add_guide,
     chatting,
+    contents,
     grading,
     streamed_text,
 )
@@ -129,3 +130,12 @@ async def test_responses_have_annotations(stream: bool) -> None:
 )
 def test_citations_are_numbers_in_brackets_outside_code(text: str, numbers: list[int]) -> None:
     assert [citation.number for citation in citations(text)] == numbers
+
+
+async def test_the_model_is_told_that_a_chosen_collection_does_not_exist() -> None:
+    """A wrong name in the settings looked like a question that no document answers."""
+    async with chatting(LOOK_UP, {"text": "Sorry."}, settings=WITH_DOCUMENTS) as place:
+        await add_guide(place)
+        await place.say("How do I patch?", toolgate={"collections": ["GUIDE"]})
+        (result,) = contents(place.model.last, "tool")
+    assert result.startswith("There is no collection 'GUIDE'. Collections: GUIDES.")

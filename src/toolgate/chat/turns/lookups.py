@@ -18,7 +18,7 @@ from toolgate.chat.turns.messages import last_question, unanswered
 from toolgate.chat.turns.question import signals_of
 from toolgate.chat.turns.turn import Turn
 from toolgate.documents import ConversationMessage, Retrieval, RetrieveRequest, quoted
-from toolgate.errors import ModelError, ToolgateError
+from toolgate.errors import ArgumentError, ModelError, ToolgateError
 from toolgate.models.llm import Message, ToolCall
 from toolgate.store import StoredArtifact
 from toolgate.types import Json, json_array
@@ -174,7 +174,14 @@ async def _look_up(turn: Turn, messages: Sequence[Message], question: str) -> Re
         )
     except ToolgateError as error:
         log.warning("no documents", extra={"turn": turn.turn_id, "reason": error.code})
-        retrieval = Retrieval(status="error", question=question, query=question, error=error.failed)
+        retrieval = Retrieval(
+            status="error",
+            question=question,
+            query=question,
+            error=error.failed,
+            # Somebody chose the collections, and has to correct them.
+            for_user=str(error) if isinstance(error, ArgumentError) else "",
+        )
     log.info(
         "documents looked up",
         extra={

@@ -4,7 +4,7 @@ import base64
 import re
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 
@@ -108,6 +108,9 @@ async def test_threads_are_found_by_name_and_models_are_chosen() -> None:
         browser = Browser(place)
         await browser.say("One", name="holiday plans")
         await browser.say("Two", name="budget")
+        thread, _ = await browser.say("How far is\nthe Moon? " + "Tell me. " * 20)
+        assert re.fullmatch(r"How far is the Moon Tell.{20,40}… \(\w{6}\)", thread)
+        assert thread in visible_text(await browser.page("chat?q=moon"))
         told = visible_text(await browser.page("chat?q=HOLI"))
         assert "holiday plans" in told
         assert "budget" not in told
@@ -178,3 +181,19 @@ async def test_documents_are_added_searched_and_removed_in_the_console() -> None
         await browser.send(page, name="help", do="delete")
         assert "No collection" in visible_text(await browser.page(f"{page}?name=help", 400))
         assert "No collections yet" in visible_text(await browser.page("documents"))
+
+
+async def test_an_answer_that_was_cut_off_says_so() -> None:
+    """A stopped answer looked like a complete one."""
+    slow = {"text": "word " * 400, "chunk": 5, "chunk_delay_s": 0.02}
+    async with chatting(slow) as place:
+        browser = Browser(place)
+        query = parse_qs(urlsplit(await browser.send("chat/send", text="Go on")).query)
+        assert place.app.chat is not None
+        (run,) = place.app.chat.runs.running
+        async for _, event in run.events():
+            if "stream" in event:
+                break
+        await browser.send("chat/cancel", run=query["run"][0])
+        page = visible_text(await browser.page(f"thread?name={quote(query['name'][0])}"))
+        assert "The turn was cancelled here." in page

@@ -22,6 +22,12 @@ _MOST_THREADS = 1_000
 """Threads that are listed and searched, most recently used first (chosen)."""
 _EXECUTED = "\nExecuted: "
 """Text that database tools put in front of the executed statement."""
+_CUT_OFF = {
+    "cancelled": "The turn was cancelled here.",
+    "failed": "The model failed here.",
+    "out_of_budget": "The turn reached its limit here.",
+}
+"""What the page says below an answer that was cut off, by the reason."""
 _NEITHER = "none"
 _NAMES = {
     "model": "Model",
@@ -262,6 +268,9 @@ def as_shown(message: Json) -> Json:
         "usage": json_object(metadata.get("token_usage")),
         "searched": json_object(metadata.get("vs_metadata")),
         "sources": json_array(metadata.get("sources")),
+        "cut_off": _CUT_OFF.get(
+            str(json_object(message.get("additional_kwargs")).get("partial") or "")
+        ),
         "unknown": json_array(metadata.get("unknown_citations")),
         "at": message.get("created_at"),
     }

@@ -1,5 +1,6 @@
 """Actions of the Chat pages: start, follow and cancel a turn, and decide about waiting calls."""
 
+import re
 from collections.abc import AsyncGenerator
 
 from starlette.responses import Response, StreamingResponse
@@ -23,6 +24,12 @@ _BEAT_S = 15.0
 _LONGEST_NAME = 200
 """Characters of a thread's name (chosen)."""
 
+_NAME_FROM_MESSAGE = 60
+"""Characters of the first message in the name of its thread (chosen)."""
+
+_NOT_IN_PATHS = re.compile(r"[/?#%\\]")
+"""Characters that would have to be encoded in the paths of the REST API."""
+
 _SHOWN = (
     "stream", "reasoning", "tools", "mcp_tool", "vs_metadata", "grade", "sources", "approval",
     "retry", "compaction", "budget", "token_usage", "error",
@@ -39,7 +46,7 @@ async def _send(request: PageRequest) -> Response:
     text = request.value("text").strip()
     if not text:
         raise ArgumentError("The message is empty.", hint="Type what you want to ask.")
-    name = request.value("name").strip()[:_LONGEST_NAME] or f"console {new_id()}"
+    name = request.value("name").strip()[:_LONGEST_NAME] or _name_for(text)
     changes: Json = {}
     if request.has_field("model"):
         changes["model"] = request.value("model") or None
@@ -55,6 +62,14 @@ async def _send(request: PageRequest) -> Response:
         )
     )
     return request.go("thread", name=name, run=run.run_id)
+
+
+def _name_for(text: str) -> str:
+    """Return the name of a new thread, by which people find it in the list."""
+    line = " ".join(_NOT_IN_PATHS.sub(" ", text).split())
+    if len(line) > _NAME_FROM_MESSAGE:
+        line = f"{line[:_NAME_FROM_MESSAGE].rstrip()}…"
+    return f"{line} ({new_id()[-6:]})"
 
 
 async def _cancel(request: PageRequest) -> Response:

@@ -205,7 +205,9 @@ class HttpApplication:
         elif path == "/" and "text/html" in (header(scope, b"accept") or ""):
             await send_redirect(send, f"{scope.get('root_path', '')}/console")
         else:
-            message = f"There is nothing at {path[:100]!r}; MCP clients use /mcp."
+            message = (
+                f"There is nothing at {path[:100]!r}; MCP clients use /mcp, OpenAI clients /v1."
+            )
             await send_json(send, 404, {"error": {"code": "not_found", "message": message}})
 
     async def _answer_readiness(self, send: Send) -> None:

@@ -22,7 +22,13 @@ from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import SearchRequest
 from toolgate.search.lexical.query import read_request
 from toolgate.search.lexical.translation import in_english
-from toolgate.search.reranking.first_hits import MOST_WORDS, RERANKED, FirstHits, evidence_of
+from toolgate.search.reranking.first_hits import (
+    MOST_WORDS,
+    RERANKED,
+    FirstHits,
+    HitEvidence,
+    evidence_of,
+)
 from toolgate.search.strategies.hybrid import HybridSearch, Options
 from training._shipped import ship
 
@@ -42,7 +48,7 @@ STEPS: Final = 250
 class Request(NamedTuple):
     """A request with its first hits."""
 
-    evidence: Mapping[str, Sequence[float]]
+    evidence: Sequence[HitEvidence]
     """Evidence by name, best hit first."""
     helps: NDArray[np.bool_]
     """Which hits serve the request."""
@@ -83,15 +89,16 @@ async def observe(labelled: LabelledSet) -> list[Request]:
 def fit(sets: Mapping[str, Sequence[Request]]) -> dict[str, float]:
     """Fit and return the weights, by name of the evidence."""
     every = [request for requests in sets.values() for request in requests]
-    names = list(every[0].evidence)
-    columns = {name: [x for request in every for x in request.evidence[name]] for name in names}
-    spread = np.array([np.std(columns[name]) or 1.0 for name in names])
+    names = HitEvidence._fields
+    rows = np.array([row for request in every for row in request.evidence], np.float64)
+    spread = rows.std(axis=0)
+    spread[spread == 0] = 1.0
     x = np.zeros((len(every), RERANKED, len(names)))
     helps = np.zeros(x.shape[:2])
     lacking = np.full(x.shape[:2], -1e9)
     for at, request in enumerate(every):
         count = len(request.helps)
-        x[at, :count] = np.array([request.evidence[name] for name in names]).T / spread
+        x[at, :count] = np.array(request.evidence, np.float64) / spread
         helps[at, :count] = request.helps
         lacking[at, :count] = 0
     share = np.concatenate(
@@ -133,9 +140,8 @@ def share_right(requests: Iterable[Request], weights: Mapping[str, float], first
     for request in requests:
         worth = -np.arange(len(request.helps), dtype=float)
         if weights:
-            worth = sum(
-                weights[name] * np.array(column) for name, column in request.evidence.items()
-            )
+            rows = np.array(request.evidence, np.float64)
+            worth = rows @ [weights[name] for name in HitEvidence._fields]
         order = np.argsort(-worth, kind="stable")[:first]
         right.append(bool(request.helps[order].any()))
     return float(np.mean(right)) if right else float("nan")

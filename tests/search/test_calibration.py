@@ -9,7 +9,7 @@ from tests.search.hashing import HashingEmbedder
 from toolgate.models.embedders import Embedder
 from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import SearchableTool, SearchAnswer, SearchRequest
-from toolgate.search.relevance.calibration import Evidence, read_calibration, rivals_of
+from toolgate.search.relevance.calibration import Evidence, Judgement, read_calibration, rivals_of
 from toolgate.search.relevance.typical_requests import KindMatch
 from toolgate.search.strategies.hybrid import Options, build
 from training._shipped import ship
@@ -33,15 +33,19 @@ FAR = Evidence(
 )
 
 
+def judged(evidence: Evidence) -> Judgement:
+    """What the fitted models say about a hit."""
+    (judgement,) = read_calibration().judge([evidence])
+    return judgement
+
+
 @pytest.mark.parametrize(
     "better",
     [{"cosine": 0.6}, {"gap": 0.0}, {"behind": 0.0}, {"rivals": 1.0}],
     ids=["nearer", "less far behind", "as near as the nearest", "fewer that are as good"],
 )
 def test_relevance_rises_with_what_speaks_for_a_hit(better: dict[str, float]) -> None:
-    calibration = read_calibration()
-
-    assert calibration.relevance(FAR._replace(**better)) > calibration.relevance(FAR)
+    assert judged(FAR._replace(**better)).relevance > judged(FAR).relevance
 
 
 @pytest.mark.parametrize(
@@ -71,16 +75,14 @@ def test_relevance_rises_with_what_speaks_for_a_hit(better: dict[str, float]) ->
 )
 def test_what_fits_is_above_the_line(better: dict[str, float]) -> None:
     """A request of few words is near to something by chance, and so is any among many tools."""
-    calibration = read_calibration()
-
-    assert calibration.margin(FAR._replace(**better)) > calibration.margin(FAR)
+    assert judged(FAR._replace(**better)).margin > judged(FAR).margin
 
 
 @pytest.mark.parametrize("better", [{"highest": 0.6}, {"word_share": 1.0}, {"tools": 50}])
 def test_there_is_a_line_without_a_yardstick(better: dict[str, float]) -> None:
-    calibration, alone = read_calibration(), FAR._replace(ahead=None)
+    alone = FAR._replace(ahead=None)
 
-    assert calibration.margin(alone._replace(**better)) > calibration.margin(alone)
+    assert judged(alone._replace(**better)).margin > judged(alone).margin
 
 
 def test_tools_that_a_small_catalog_lacks_count_as_they_usually_are() -> None:
@@ -103,7 +105,7 @@ def test_a_single_word_that_a_tool_has_is_enough() -> None:
         best_name_share=0.5,
     )
 
-    assert read_calibration().margin(word) > 0
+    assert judged(word).margin > 0
 
 
 async def asked(*queries: str, embedder: Embedder | None = None) -> list[SearchAnswer]:

@@ -1,7 +1,7 @@
 """Finds which words, names and quoted strings of a request a tool has."""
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence, Set
 from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple, TypeAlias
@@ -24,12 +24,12 @@ from toolgate.search.tokenizer import (
 
 __all__ = [
     "WordMatch",
+    "WordWeights",
     "exact_matches",
     "explanation_of",
     "matched_words",
     "positions_with_quotes",
     "quoted_strings",
-    "said_by",
     "share_of_name",
 ]
 
@@ -134,6 +134,7 @@ def matched_words(state: LexicalState, slots: Sequence[int], asked: ParsedQuery)
     rarity = index.idf.data
     others = {number for related in asked.related for number, _ in related.others}
     fields = index.fields_of([*asked.terms, *others], slots)
+    weights = WordWeights(index, asked)
     matches: list[WordMatch] = []
     for at, terms_by_field in zip(slots, fields, strict=True):
         own = {
@@ -147,25 +148,44 @@ def matched_words(state: LexicalState, slots: Sequence[int], asked: ParsedQuery)
             WordMatch(
                 words=_by_name(state, at, own, asked) if own else {},
                 share=sum(map(rarity.__getitem__, has)) / asked.max_score,
-                named=said_by(index, asked, in_name) / asked.max_score if in_name else 0.0,
-                name_share=share_of_name(state, at, in_name) if in_name else 0.0,
+                named=weights.of(in_name) / asked.max_score,
+                name_share=share_of_name(state, at, in_name),
             )
         )
     return matches
 
 
-def said_by(index: WordIndex, asked: ParsedQuery, in_name: Collection[int]) -> float:
-    """Return the weight of the request's words that a name has, directly or as related words."""
-    rarity = index.idf.data
-    said = sum(rarity[number] for number in asked.terms if number in in_name)
-    for related in asked.related:
-        if related.number not in in_name and any(number in in_name for number, _ in related.others):
-            said += index.rarest if related.number < 0 else rarity[related.number]
-    return said
+class WordWeights:
+    """The weights of a request's words and of those that they are related to."""
+
+    def __init__(self, index: WordIndex, asked: ParsedQuery) -> None:
+        """Look up the weights, once for all texts that are compared with the request."""
+        rarity = index.idf.data
+        self._own = [(number, rarity[number]) for number in asked.terms]
+        self._related = [
+            (
+                related.number,
+                index.rarest if related.number < 0 else rarity[related.number],
+                frozenset([number for number, _ in related.others]),
+            )
+            for related in asked.related
+        ]
+
+    def of(self, numbers: Set[int]) -> float:
+        """Return the weight of the words that a text has, directly or as related words."""
+        if not numbers:
+            return 0.0
+        said = sum(weight for number, weight in self._own if number in numbers)
+        for number, weight, others in self._related:
+            if number not in numbers and not others.isdisjoint(numbers):
+                said += weight
+        return said
 
 
 def share_of_name(state: LexicalState, slot: int, said: Collection[int]) -> float:
     """Return the share of a tool's name that a request has."""
+    if not said:
+        return 0.0
     assert state.index is not None
     rarity = state.index.idf.data
     number_of = state.vocabulary.get

@@ -406,15 +406,18 @@ class WordIndex:
     def _best_of(self, asked: int, others: Iterable[tuple[int, float]]) -> NDArray[np.float32]:
         """Return for each slot the best score of a term or one that may replace it."""
         best = np.zeros(self.size, np.float32)
-        most = self.rarest if asked < 0 else float(self.idf[asked])
+        rarity = self.idf.data
+        most = self.rarest if asked < 0 else rarity[asked]
         own = () if asked < 0 else ((asked, 1.0),)
         for number, weight in (*own, *others):
-            factor = np.float32(weight * min(most, float(self.idf[number])))
+            factor = np.float32(weight * min(most, rarity[number]))
             for segment in self.segments:
                 if number < segment.terms:
-                    begin, end = segment.begins[number : number + 2]
-                    at = segment.slots[begin:end]
-                    best[at] = np.maximum(best[at], segment.worth[begin:end] * factor)
+                    begins = segment.begins.data
+                    begin, end = begins[number], begins[number + 1]
+                    if begin < end:
+                        at = segment.slots[begin:end]
+                        best[at] = np.maximum(best[at], segment.worth[begin:end] * factor)
         return best
 
     def has(self, number: int, allowed: NDArray[np.bool_] | None) -> bool:

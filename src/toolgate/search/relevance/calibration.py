@@ -23,6 +23,7 @@ __all__ = [
     "Evidence",
     "Fit",
     "FitModel",
+    "Judgement",
     "best_fit",
     "brevity",
     "chance",
@@ -145,6 +146,16 @@ def best_fit(fits: Iterable[Fit]) -> Fit:
 _FITS: Final[tuple[Fit, ...]] = ("good", "unsure", "none")
 
 
+class Judgement(NamedTuple):
+    """What the evidence for a hit says."""
+
+    relevance: float
+    """Probability in (0, 1) that the tool helps; without a cosine, a guess."""
+    margin: float
+    """Its distance above the cutoff for "nothing fits", negative below it: as a cosine; without
+    one, as a share of words."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class FitModel:
     """A logistic model of how likely anything fits a request."""
@@ -167,7 +178,12 @@ class FitModel:
 
     def margin(self, evidence: Evidence) -> float:
         """Return the distance above the cutoff for "nothing fits", as a cosine."""
-        return (self.logit(evidence) - self._line(evidence)) / self._per_cosine
+        return self.margins([evidence], [self.logit(evidence)])[0]
+
+    def margins(self, hits: Sequence[Evidence], logits: Sequence[float]) -> list[float]:
+        """Return the margins of the hits of one request, given their logits."""
+        line, per_cosine = self._line(hits[0]), self._per_cosine
+        return [(logit - line) / per_cosine for logit in logits]
 
     def sure_margin(self, evidence: Evidence) -> float:
         """Return the margin from which something certainly fits the request."""
@@ -175,8 +191,14 @@ class FitModel:
 
     def logit(self, evidence: Evidence) -> float:
         """Return how likely something fits, as a logit."""
-        known = request_evidence(evidence)
-        return sum(weight * known[name] for name, weight in self.weights.items())
+        return self.logits([evidence])[0]
+
+    def logits(self, hits: Sequence[Evidence]) -> list[float]:
+        """Return the logits of the hits of one request, which differ only by `word_share`."""
+        known = request_evidence(hits[0]._replace(word_share=0.0))
+        shared = sum(weight * known[name] for name, weight in self.weights.items())
+        weight = self.weights.get("word_share", 0.0)
+        return [shared + weight * hit.word_share for hit in hits]
 
     def _line(self, evidence: Evidence) -> float:
         # With many tools, one is similar to a short request by chance.
@@ -201,28 +223,26 @@ class Calibration:
     fit_alone: FitModel
     """The same model without background texts and typical requests."""
 
-    def relevance(self, evidence: Evidence) -> float:
-        """Return the probability in (0, 1) that the tool helps; without a cosine, a guess."""
-        if evidence.cosine is None:
-            # A hyperbola: steep at the start, since a few rare words are strong evidence.
-            guess = evidence.covered * (1 + _HALF) / (evidence.covered + _HALF)
-            return min(_MOST, max(_LEAST, guess))
-        known = hit_evidence(evidence, self._fit_model(evidence).logit(evidence))
+    def judge(self, hits: Sequence[Evidence]) -> list[Judgement]:
+        """Return the relevance and the margin of each hit of one request."""
+        if not hits:
+            return []
+        model = self._fit_model(hits[0])
+        logits = model.logits(hits)
+        return [
+            Judgement(_guess(hit.covered), hit.covered - _WORDS_CUT)
+            if hit.cosine is None
+            else Judgement(self._relevance(hit, logit), margin)
+            for hit, logit, margin in zip(hits, logits, model.margins(hits, logits), strict=True)
+        ]
+
+    def _relevance(self, evidence: Evidence, fit: float) -> float:
+        known = hit_evidence(evidence, fit)
         logit = sum(weight * known[name] for name, weight in self.hits.items())
         return min(_MOST, max(_LEAST, 1 / (1 + math.exp(-logit))))
 
-    def margin(self, evidence: Evidence) -> float:
-        """Return the best hit's distance above the cutoff for "nothing fits"; negative below it.
-
-        As a cosine; without one, as a share of words.
-        """
-        if evidence.cosine is None:
-            return evidence.covered - _WORDS_CUT
-        return self._fit_model(evidence).margin(evidence)
-
-    def fit_of(self, evidence: Evidence, shift: float) -> Fit:
-        """Return whether anything fits; `shift` moves both cutoffs, as a cosine."""
-        margin = self.margin(evidence) - shift
+    def fit_of(self, evidence: Evidence, margin: float) -> Fit:
+        """Return whether anything fits, given the margin of the best hit."""
         if margin < 0:
             return "none"
         if evidence.cosine is None:
@@ -231,6 +251,12 @@ class Calibration:
 
     def _fit_model(self, evidence: Evidence) -> FitModel:
         return self.fit_alone if evidence.ahead is None or evidence.kinds is None else self.fit
+
+
+def _guess(covered: float) -> float:
+    """Return the relevance of a tool without a cosine."""
+    # A hyperbola: steep at the start, since a few rare words are strong evidence.
+    return min(_MOST, max(_LEAST, covered * (1 + _HALF) / (covered + _HALF)))
 
 
 def hit_evidence(evidence: Evidence, fit: float) -> dict[str, float]:

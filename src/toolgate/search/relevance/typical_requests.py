@@ -11,6 +11,7 @@ request. Both lists say what kind of tool a request wants, and whether the best 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.resources import files
 from typing import Final, NamedTuple
 
@@ -93,6 +94,10 @@ class TypicalRequests:
         moved = vector + votes @ self.descriptions[self.kinds[best]]
         return (moved / np.linalg.norm(moved)).astype(np.float32)
 
+    @cached_property
+    def _first_of_kind(self) -> NDArray[np.int64]:
+        return np.flatnonzero(np.diff(self.kinds, prepend=-1))
+
     def match(
         self, parts: Sequence[NDArray[np.float32]], tools: NDArray[np.float32]
     ) -> KindMatch | None:
@@ -106,8 +111,11 @@ class TypicalRequests:
         known = [part for part in parts if part.any()]
         if not known or not len(tools):
             return None
-        starts = np.flatnonzero(np.diff(self.kinds, prepend=-1))
-        near = np.maximum.reduceat(np.stack(known) @ self.requests.T, starts, axis=1).round(5)
+        # One product per part: a product of a few rows with all requests costs five times as much.
+        near = [
+            np.maximum.reduceat(self.requests @ part, self._first_of_kind).round(5)
+            for part in known
+        ]
         alike = (tools @ self.descriptions.T).round(5)
         of_tools, there = _shares(alike[:_FIRST]), alike.max(axis=0) >= _PRESENT
         among = alike[:_SEVERAL]

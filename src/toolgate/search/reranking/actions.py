@@ -5,7 +5,7 @@ Meaning and words put "close the page" near a tool that opens one. The list of a
 """
 
 from collections.abc import Iterable, Mapping
-from functools import cache, lru_cache
+from functools import cache
 from importlib.resources import files
 from typing import Final, NamedTuple
 
@@ -28,8 +28,6 @@ _FIRST_WORDS: Final = 3
 """Number of first words of a request or a name that are searched for the action; chosen."""
 _FIRST_OF_TEXT: Final = 2
 """Number of first words of a description, used if the name has no action; chosen."""
-_REMEMBERED: Final = 8_192
-"""Most tools whose actions are cached; chosen."""
 
 
 class _ActionList(NamedTuple):
@@ -59,7 +57,6 @@ def requested_actions(text: str) -> Actions:
     return _said(term_of(word) for word in words_of_request(text)[:_FIRST_WORDS])
 
 
-@lru_cache(maxsize=_REMEMBERED)
 def tool_actions(name: str, server: str, description: str) -> Actions:
     """Return the actions in a tool's name, or else at the start of its description."""
     of_server = {term_of(word) for word in split_identifier(server)}

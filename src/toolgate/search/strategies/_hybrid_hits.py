@@ -34,6 +34,7 @@ from toolgate.search.relevance.calibration import (
     Calibration,
     Evidence,
     Fit,
+    Judgement,
     rivals_of,
 )
 from toolgate.search.relevance.typical_requests import KindMatch, TypicalRequests
@@ -125,12 +126,17 @@ class HitBuilder:
         best_slots = best if slots is None else slots[best].tolist()
         first = rivals[:NAMED]
         first_slots = first if slots is None else slots[first].tolist()
-        every = matched_words(words, [*first_slots, *best_slots], ranking.asked)
-        matched = every[len(first) :]
-        evidence = self._evidence(state, ranking, best, rivals, every, searched)
+        distinct = list(dict.fromkeys([*first_slots, *best_slots]))
+        matches = dict(zip(distinct, matched_words(words, distinct, ranking.asked), strict=True))
+        matched = [matches[slot] for slot in best_slots]
+        named = [matches[slot] for slot in first_slots]
+        evidence = self._evidence(state, ranking, best, rivals, matched, named, searched)
+        judged = self._calibration.judge(evidence)
         hits = [
-            self._hit(state, ranking, at, slot, match.words, float(scores[at]), proof)
-            for at, slot, match, proof in zip(best, best_slots, matched, evidence, strict=True)
+            self._hit(state, ranking, at, slot, match.words, float(scores[at]), proof, judgement)
+            for at, slot, match, proof, judgement in zip(
+                best, best_slots, matched, evidence, judged, strict=True
+            )
         ]
         hits = _in_order(hits, best_slots, ranking.lift)
         if not hits:
@@ -149,7 +155,7 @@ class HitBuilder:
             ]
         fit: Fit = "good"
         if not _is_sure(hits[0]):
-            fit = self._calibration.fit_of(evidence[0], shift)
+            fit = self._calibration.fit_of(evidence[0], judged[0].margin - shift)
         if fit == "none":
             hits = _weakened(hits, shift)
         above = [hit for hit in hits if hit.relevance >= request.threshold]
@@ -167,12 +173,13 @@ class HitBuilder:
         ranking: Ranking,
         best: Sequence[int],
         rivals: Sequence[int],
-        every: Sequence[WordMatch],
+        matched: Sequence[WordMatch],
+        named: Sequence[WordMatch],
         searched: int,
     ) -> list[Evidence]:
         """Return the evidence for each of the best tools, compared with its rivals.
 
-        `every` has the word matches of the first rivals, followed by those of the best tools.
+        `matched` has the word matches of the best tools, `named` those of the first rivals.
         """
         # The calibration was fitted without earlier usage, so it gets the scores before the boost.
         plain = ranking.scores
@@ -195,7 +202,6 @@ class HitBuilder:
             _highest_at(rivals, [part.shares for part in ranking.parts]).max(initial=0.0)
         )
         asked = len(ranking.asked.terms) + len(ranking.asked.unknown)
-        named = every[: len(every) - len(best)]
         best_named = max((match.named for match in named), default=0.0)
         best_name_share = max((match.name_share for match in named), default=0.0)
         return [
@@ -220,7 +226,7 @@ class HitBuilder:
                 kinds=kinds,
             )
             for cosine, covered, score, match in zip(
-                cosines[len(among) :], shares, scores, every[len(named) :], strict=True
+                cosines[len(among) :], shares, scores, matched, strict=True
             )
         ]
 
@@ -243,6 +249,7 @@ class HitBuilder:
         matched: dict[str, list[str]],
         score: float,
         evidence: Evidence,
+        judgement: Judgement,
     ) -> Hit:
         tool = state.words.tools[slot]
         if score >= EXACT_SCORE:
@@ -254,7 +261,7 @@ class HitBuilder:
                 source="exact",
                 literal=1.0,
             )
-        relevance = ranking.lift.relevance(slot, self._calibration.relevance(evidence))
+        relevance = ranking.lift.relevance(slot, judgement.relevance)
         reasons = [explanation_of(matched)] if matched else []
         if evidence.cosine is not None:
             reasons.append(f"similar in meaning ({evidence.cosine:.2f})")
@@ -283,7 +290,7 @@ class HitBuilder:
             "own_cosine": None if evidence.cosine is None else round(evidence.own, 4),
             **_kind_fields(evidence.kinds),
             "close_competitors": round(evidence.rivals, 4),
-            "margin": round(self._calibration.margin(evidence), 4),
+            "margin": round(judgement.margin, 4),
             "score": round(float(ranking.scores[at]), 4),
             **ranking.lift.fields(slot),
             **({"quoted": True} if score >= PHRASE_SCORE else {}),

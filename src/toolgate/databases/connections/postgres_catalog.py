@@ -61,27 +61,35 @@ _TYPES: Final = f"""
     WHERE w.typname = ANY (CAST(:words AS name[])) AND {_OUTSIDE}
 """  # noqa: S608
 _MET: Final = """
-    WITH RECURSIVE met (oid) AS (
-        SELECT a.atttypid FROM pg_catalog.pg_attribute a
+    WITH RECURSIVE met (oid, col) AS (
+        SELECT a.atttypid, a.attname FROM pg_catalog.pg_attribute a
         JOIN pg_catalog.pg_class c ON c.oid = a.attrelid
         WHERE c.relname = ANY (CAST(:words AS name[])) AND a.attnum > 0
-        UNION SELECT t.oid FROM pg_catalog.pg_type t
+        UNION SELECT t.oid, CAST('' AS name) FROM pg_catalog.pg_type t
         WHERE t.typname = ANY (CAST(:words AS name[]))
-        UNION SELECT part.oid FROM met
+        UNION SELECT part.oid, met.col FROM met
         JOIN pg_catalog.pg_type t ON t.oid = met.oid
         CROSS JOIN LATERAL (
             SELECT t.typelem WHERE t.typelem <> 0
             UNION ALL SELECT t.typbasetype WHERE t.typbasetype <> 0
             UNION ALL SELECT r.rngsubtype FROM pg_catalog.pg_range r
             WHERE t.oid IN (r.rngtypid, r.rngmultitypid)
+            UNION ALL SELECT d.refobjid FROM pg_catalog.pg_constraint k
+            JOIN pg_catalog.pg_depend d
+                ON d.classid = 'pg_catalog.pg_constraint'::pg_catalog.regclass
+                AND d.objid = k.oid AND d.refclassid = 'pg_catalog.pg_type'::pg_catalog.regclass
+            WHERE k.contypid = t.oid
             UNION ALL SELECT a.atttypid FROM pg_catalog.pg_attribute a
             WHERE a.attrelid = t.typrelid AND a.attnum > 0 AND t.typrelid <> 0) part (oid)
     )
 """
-"""Types that values of the statement can have, with their parts."""
+"""Types that values of the statement can have, with their parts, and the columns they are from."""
 _CASTS: Final = f"""
     {_MET}
-    SELECT n.nspname, s.typname, f.nspname || '.' || p.proname, true, {_HARMLESS}
+    SELECT n.nspname, s.typname, f.nspname || '.' || p.proname, true, {_HARMLESS} OR EXISTS (
+        SELECT FROM pg_catalog.pg_depend d
+        WHERE d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass
+        AND d.objid = p.oid AND d.deptype = 'i')
     FROM pg_catalog.pg_cast c
     JOIN pg_catalog.pg_type s ON s.oid = c.castsource
     JOIN pg_catalog.pg_type t ON t.oid = c.casttarget
@@ -93,7 +101,10 @@ _CASTS: Final = f"""
         OR c.castsource < 16384 AND (c.castcontext = 'i' OR t.oid < 16384
             OR t.typname = ANY (CAST(:words AS name[]))))
 """  # noqa: S608
-"""Casts from types that values of the statement can have; `to_json` and `||` use them as well."""
+"""Casts from types that values of the statement can have; `to_json` and `||` use them as well.
+
+PostgreSQL itself makes the casts of ranges to multiranges, whose functions belong to the type.
+"""
 _COMPARISONS: Final = f"""
     {_MET}
     SELECT n.nspname, t.typname, f.nspname || '.' || p.proname, true, {_HARMLESS}
@@ -110,6 +121,23 @@ _COMPARISONS: Final = f"""
     WHERE k.oid >= 16384 AND p.oid >= 16384 AND k.opcintype IN (SELECT oid FROM met)
 """  # noqa: S608
 """Functions of operator classes, which ORDER BY, DISTINCT, UNION and comparisons of rows use."""
+_CHECKS: Final = f"""
+    {_MET}
+    SELECT DISTINCT n.nspname, met.col, f.nspname || '.' || p.proname, true, {_HARMLESS}
+    FROM met
+    JOIN pg_catalog.pg_constraint k ON k.contypid = met.oid
+    JOIN pg_catalog.pg_namespace n ON n.oid = k.connamespace
+    JOIN pg_catalog.pg_depend u
+        ON u.classid = 'pg_catalog.pg_constraint'::pg_catalog.regclass AND u.objid = k.oid
+    LEFT JOIN pg_catalog.pg_operator o
+        ON u.refclassid = 'pg_catalog.pg_operator'::pg_catalog.regclass AND o.oid = u.refobjid
+    JOIN pg_catalog.pg_proc p
+        ON p.oid = o.oprcode
+        OR u.refclassid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND p.oid = u.refobjid
+    JOIN pg_catalog.pg_namespace f ON f.oid = p.pronamespace
+    WHERE met.col <> '' AND p.oid >= 16384
+"""  # noqa: S608
+"""Functions that the domains of columns run to check a value, by column."""
 _COLUMNS: Final = """
     SELECT n.nspname, c.relname, pg_catalog.pg_table_is_visible(c.oid), a.attname, field.attname
     FROM pg_catalog.pg_class c
@@ -156,6 +184,7 @@ def read_postgres_catalog(opened: sa.Connection, names: PostgresNames) -> Postgr
         types=objects(_TYPES, "words"),
         casts=objects(_CASTS, "words"),
         comparisons=objects(_COMPARISONS, "words"),
+        checks=objects(_CHECKS, "words"),
         columns=_columns_by_table(columns),
     )
 

@@ -94,6 +94,8 @@ CREATE TABLE boxes (id int, size size);
 CREATE TABLE spans (id int, span size_range);
 INSERT INTO boxes VALUES (1, ROW(1)), (1, ROW(2));
 INSERT INTO spans SELECT 1, size_range(ROW(1)::size, ROW(2)::size);
+CREATE TABLE parcels (id int, weights positive[], parts payments);
+INSERT INTO parcels VALUES (1, '{1}', ROW(1, 1));
 """
 
 ATTACKS = [
@@ -159,6 +161,16 @@ ATTACKS = [
     "select json_populate_record(p, '{\"amount\": 2}') from payments p",
     "select jsonb_populate_recordset(p, '[{\"amount\": 2}]') from payments p",
     "select json_populate_record(null::payments, '{\"amount\": 2}')",
+    "select coalesce(p, '(1,2)') from payments p",
+    "select coalesce(p.*, '(1,2)') from payments p",
+    "select p from payments p union all select '(1,2)'",
+    "select coalesce(array_agg(amount), '{2}') from payments",
+    "select coalesce(b, '{2}') from payments p(a, c), lateral (select array[c]) d(b)",
+    "select coalesce(weights, '{2}') from parcels",
+    "select array_append(weights, $$2$$) from parcels",
+    "select coalesce(c, '{2}') from parcels as p(a, c, d)",
+    "select coalesce(parts, '(1,2)') from parcels",
+    "select * from parcels union all select 1, '{2}', '(1,2)'",
     "select name::mytype from customers",
     "select cast(name as mytype) from customers",
     "select to_json(feels) from customers",
@@ -218,6 +230,22 @@ async def test_no_query_runs_code_of_the_database_users(
     assert (passed, left_traces) == ([], [])
     # The server of the tests is built without libxml, so it computes nothing of XMLTABLE.
     assert [sql for sql in ATTACKS if sql not in works and "xmltable" not in sql] == []
+
+
+async def test_columns_whose_domain_runs_user_code_are_read(attacked: App, trace: Path) -> None:
+    """Their checks run only where a text can become a row or an array."""
+    trace.unlink(missing_ok=True)
+    texts = [
+        (await call(attacked, "query", sql=sql))[0]
+        for sql in (
+            "select amount, weights from payments p join parcels q on q.id = p.id",
+            "select count(*) from parcels where id = '1'",
+            "select * from payments",
+        )
+    ]
+
+    assert [text for text in texts if text.startswith("ERROR")] == []
+    assert not trace.exists()
 
 
 async def test_plans_are_made_of_harmless_queries_only(attacked: App, trace: Path) -> None:

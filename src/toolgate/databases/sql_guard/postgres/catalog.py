@@ -48,6 +48,9 @@ class PostgresCatalog:
     comparisons: tuple[CatalogObject, ...] = ()
     """Functions that compare or hash values of types that can occur in the statement, by type."""
 
+    checks: tuple[CatalogObject, ...] = ()
+    """Functions in the checks of domains that occur in a column's type, by column."""
+
     columns: Mapping[str, Collection[str]] = field(default_factory=dict[str, Collection[str]])
     """Columns by table; see `check_statement`."""
 
@@ -85,6 +88,20 @@ class PostgresCatalog:
             _refuse((cast,), "type", "cast of the type", cast.name, allowed)
         for compared in self.comparisons:
             _refuse((compared,), "type", "comparison of the type", compared.name, allowed)
+
+    def refuse_checks(self, columns: Collection[str] | None, allowed: frozenset[str]) -> None:
+        """Refuse columns whose domain may run user code to check a value.
+
+        Args:
+            columns: Names that may be columns; None: any column may be meant.
+            allowed: User functions that change nothing.
+
+        Raises:
+            StatementRefusedError: A check may run user code.
+        """
+        for check in self.checks:
+            if columns is None or check.name in columns:
+                _refuse((check,), "type", "domain of the column", check.name, allowed)
 
     def has_function(self, schema: str, name: str) -> bool:
         """Whether a function of this name exists."""

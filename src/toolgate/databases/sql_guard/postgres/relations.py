@@ -82,6 +82,24 @@ class QueryRelations:
                 yield from relations if name is None else self._named[id(outer)].get(name, ())
             inner, outer = outer, outer.parent
 
+    def has_unnamed_columns(self, root: exp.Expr) -> bool:
+        """Whether a query can use columns that it does not name.
+
+        It can with `*`, with other names for the columns of a table, and with a whole row.
+        """
+        for node in root.walk():
+            if isinstance(node, exp.Star) and not isinstance(node.parent, exp.Count):
+                return True
+            if isinstance(node, exp.TableAlias) and node.args.get("columns"):
+                return True
+            if (
+                isinstance(node, exp.Column)
+                and node.args.get("table") is None
+                and any(row.is_row for row in self.visible_from(node, folded(node.this)))
+            ):
+                return True
+        return False
+
     def _relations_of(self, query: exp.Select, depth: int) -> Sequence[QueryRelation]:
         if id(query) not in self._relations:
             relations = [self._relation(item, depth) for item in _items(query)]

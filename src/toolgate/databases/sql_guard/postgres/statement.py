@@ -9,6 +9,7 @@ from toolgate.databases.sql_guard.lexer import SqlToken
 from toolgate.databases.sql_guard.postgres.attributes import defined_columns, refuse_attributes
 from toolgate.databases.sql_guard.postgres.grammar import refuse_other_names
 from toolgate.databases.sql_guard.postgres.operators import refuse_operators
+from toolgate.databases.sql_guard.postgres.relations import QueryRelations
 from toolgate.databases.sql_guard.postgres.rules import PostgresRules
 from toolgate.databases.sql_guard.postgres.types import refuse_types
 from toolgate.databases.sql_guard.refused import StatementRefusedError
@@ -48,4 +49,9 @@ def refuse_user_code(
     chains, fields = refuse_attributes(root, pieces, columns)
     if rules.catalog is not None:
         rules.catalog.refuse_implied(rules.allowed)
+        if any(piece.kind == "string" for piece in pieces):
+            # A text can become a row or an array, whose domains check it.
+            words = frozenset(piece.value for piece in pieces if piece.is_named)
+            is_any = QueryRelations(columns).has_unnamed_columns(root)
+            rules.catalog.refuse_checks(None if is_any else words, rules.allowed)
     refuse_other_names(text, rules, chains, fields)

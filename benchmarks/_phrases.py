@@ -3,6 +3,7 @@
 import random
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from benchmarks._data import DATA, OWN_NAMES, PHRASES, REAL_TOOLS, SERVED_OR_NOT, read_rows
@@ -16,6 +17,7 @@ __all__ = [
     "real_tools",
     "requests_with_own_names",
     "served_or_not",
+    "shortened",
 ]
 
 SELECTIONS: Final = (4, 8, 11, 11, 20)
@@ -93,6 +95,14 @@ def requests_with_own_names(distractors: Sequence[SearchableTool] = ()) -> Label
         tools=tuple(catalog.values()),
         questions=tuple(_phrase(row, "relevant", keys) for row in rows),
     )
+
+
+def shortened(labelled: LabelledSet, requests: int) -> LabelledSet:
+    """The first requests, with the tools that they need: for quick forms, not for figures."""
+    questions = labelled.questions[:requests]
+    needed = {key for question in questions for group in question.groups for key in group}
+    tools = tuple(tool for tool in labelled.tools if tool.key in needed)
+    return replace(labelled, tools=tools, questions=questions)
 
 
 def real_tools() -> list[SearchableTool]:

@@ -16,7 +16,15 @@ from tests.real.setup import CACHE, ensure
 from toolgate.cli.demo._servers import server_table
 from toolgate.types import Json
 
-__all__ = ["HANGING", "ProbedGateway", "gateway", "menu_servers", "probed_gateway", "real_servers"]
+__all__ = [
+    "ECHO",
+    "HANGING",
+    "ProbedGateway",
+    "gateway",
+    "menu_servers",
+    "probed_gateway",
+    "real_servers",
+]
 
 _MAX_COPIES = 20
 """Chosen: enough copies of one kind of server for the largest number that is requested."""
@@ -28,7 +36,9 @@ def stdio_probe(name: str, *options: str) -> Json:
     return {"command": python, "args": [script, "--name", name, *options]}
 
 
-HANGING: Json = stdio_probe("hangs", "--slow-start", "3600")
+ECHO: Json = {"command": sys.executable, "args": [menu_server.__file__, "echo"]}
+"""A server that starts at once and has the tool `echo` alone."""
+HANGING: Json = {"command": sys.executable, "args": ["-c", "import time; time.sleep(3600)"]}
 """A server that starts and never sends anything."""
 
 

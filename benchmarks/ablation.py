@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks._data import DATA
-from benchmarks._phrases import phrase_sets, requests_with_own_names
+from benchmarks._phrases import phrase_sets, requests_with_own_names, shortened
 from benchmarks._report import Report, Target, parser_of, print_all, run
 from toolgate.evaluation.search_metrics import LabelledSet, Question, read_labelled, score_ranking
 from toolgate.models.embedders.bundled import BundledEmbedder
@@ -71,7 +71,7 @@ def measure(
         sets.append(requests_with_own_names(read_labelled(Path(distractors)).tools))
     sets += [_read(folder, most) for folder in folders or (DATA / "mcpverse",)]
     if quick:
-        sets = [replace(labelled, questions=labelled.questions[:most]) for labelled in sets]
+        sets = [shortened(labelled, most) for labelled in sets]
     names = [labelled.name for labelled in sets]
     by_step = asyncio.run(_table(sets))
     default = by_step["default"]

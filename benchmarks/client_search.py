@@ -74,8 +74,9 @@ async def _measure(quick: bool) -> Report:
     rows: list[Row] = []
     listed: list[float] = []
     searched: list[float] = []
+    catalogs_each = 4 if quick else CATALOGS
     for count in SERVERS[:3] if quick else SERVERS:
-        seeds = range(FIRST_SEED, FIRST_SEED + (CATALOGS if count <= 3 else 1))
+        seeds = range(FIRST_SEED, FIRST_SEED + (catalogs_each if count <= 3 else 1))
         catalogs = [await _costs(count, seed) for seed in seeds]
         measured = [costs for costs in catalogs if costs is not None]
         large = [costs for costs in measured if costs.definitions > SETTINGS.auto_tokens]

@@ -52,10 +52,10 @@ QUERIES = (
 
 def measure(quick: bool) -> Report:
     """Run the rounds and return the table."""
-    rounds, calls = (1, 40) if quick else (5, 400)
+    rounds, calls = (1, 12) if quick else (5, 400)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        servers = real_servers(folder, 2 if quick else 20)
+        servers = real_servers(folder, 1 if quick else 20)
         settings = {"mode": "meta"}
         with gateway(folder / "gateway", {**servers, "hangs": HANGING}, settings) as running:
             known = running.wait_ready(*servers, within_s=240)

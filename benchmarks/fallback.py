@@ -28,8 +28,8 @@ DISTURBANCES = 5
 
 def measure(quick: bool) -> Report:
     """Run the load and return the table."""
-    requests = 200 if quick else 20_000
-    servers = menu_servers(4 if quick else None)
+    requests = 60 if quick else 20_000
+    servers = menu_servers(2 if quick else None)
     names = sorted(servers)
     with tempfile.TemporaryDirectory() as name:
         settings = {"optimization": "hybrid"}

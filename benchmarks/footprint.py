@@ -21,7 +21,7 @@ import psutil
 from benchmarks._load import load, own_cpu_s, own_rss_mb
 from benchmarks._mcp import message
 from benchmarks._report import Report, Target, main
-from benchmarks._servers import HANGING, gateway, real_servers
+from benchmarks._servers import ECHO, HANGING, gateway, real_servers
 from tests.real.processes import RunningGateway
 from toolgate.types import Json
 
@@ -30,16 +30,16 @@ QUERIES = ("read a file", "what time is it in Tokyo", "commit my changes", "reme
 
 def measure(quick: bool) -> Report:
     """Start, measure and start again; return the table."""
-    starts = 1 if quick else 7
+    starts, uses = (1, 5) if quick else (7, 50)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        servers = real_servers(folder, 3 if quick else 20)
+        servers = {"everything": ECHO} if quick else real_servers(folder, 20)
         with gateway(folder / "gateway", servers, {"mode": "all"}) as running:
             known = running.wait_ready(*servers, within_s=240)
             rows = [_memory(running, f"{len(servers)} servers listed")]
             expected = _listed(running)
-            _use(running)
-            rows.append(_memory(running, "after 400 discoveries and calls"))
+            _use(running, uses)
+            rows.append(_memory(running, f"after {8 * uses} discoveries and calls"))
         begun = [_start(folder, {**servers, "hangs": HANGING}, expected) for _ in range(starts)]
     cpu = [start["cpu_s"] for start in begun]
     rows.append(
@@ -92,11 +92,12 @@ def _memory(running: RunningGateway, when: str) -> dict[str, Any]:
     }
 
 
-def _use(running: RunningGateway) -> None:
+def _use(running: RunningGateway, uses: int) -> None:
+    """Send every query so many times, and as many calls as queries."""
     for query in QUERIES:
-        load(running.url, tool="tool_discovery", arguments={"query": query}, calls=50)
+        load(running.url, tool="tool_discovery", arguments={"query": query}, calls=uses)
     call = {"toolKey": "everything:echo", "arguments": {"message": "hi"}}
-    load(running.url, tool="tool_execute", arguments=call, concurrency=8, calls=200)
+    load(running.url, tool="tool_execute", arguments=call, concurrency=8, calls=len(QUERIES) * uses)
 
 
 def _listed(running: RunningGateway) -> int:

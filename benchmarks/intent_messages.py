@@ -34,14 +34,8 @@ SHIPPED = ("schema", "servoy")
 
 
 def measure(quick: bool) -> Report:
-    """Judge the messages with more and more packs; `quick` uses a tenth of them."""
-    step = 10 if quick else 1
-    unseen = [*_messages("b", "report"), *_messages("e", "report")]
-    rows = [asyncio.run(_judged("unseen", unseen[::step], own)) for own in (0, 1, 5)]
-    for name in ("b", "e", "d", "g"):
-        for split in ("fit", "report"):
-            messages = _messages(name, split)[::step]
-            rows.append(asyncio.run(_judged(f"{name}, {split}", messages, 0)))
+    """Judge the messages with more and more packs; `quick` uses a fiftieth of them."""
+    rows = asyncio.run(_rows(50 if quick else 1))
     return Report(
         name="intent_messages",
         title="fresh messages in eight languages, beside a user's own packs",
@@ -63,12 +57,30 @@ def measure(quick: bool) -> Report:
     )
 
 
+async def _rows(step: int) -> list[dict[str, Any]]:
+    """Judge every message in `step` of each set."""
+    unseen = [*_messages("b", "report"), *_messages("e", "report")]
+    sets = {
+        f"{name}, {split}": _messages(name, split)
+        for name in ("b", "e", "d", "g")
+        for split in ("fit", "report")
+    }
+    rows: list[dict[str, Any]] = []
+    for own, more in ((0, sets), (1, {}), (5, {})):
+        recognizer = await _trained(own)
+        for of, messages in {"unseen": unseen, **more}.items():
+            rows.append(await _judged(recognizer, of, messages[::step], own))
+        await recognizer.aclose()
+    return rows
+
+
 def _messages(name: str, split: str) -> list[dict[str, Any]]:
     lines = (DATA / f"intent_messages_{name}.jsonl").read_text(encoding="utf-8").splitlines()
     return [message for line in lines if (message := json.loads(line))["split"] == split]
 
 
-async def _judged(of: str, messages: list[dict[str, Any]], own: int) -> dict[str, Any]:
+async def _trained(own: int) -> Recognizer:
+    """A recognizer with the shipped packs and so many of a user's own."""
     spec = PluginSpec(name="bundled", setting="search.embedder")
     recognizer = Recognizer(embedder=make("embedder", Embedder, spec, {}))
     shipped = intent_set_of([load_pack(builtin_pack_folder(name)) for name in SHIPPED])
@@ -80,6 +92,12 @@ async def _judged(of: str, messages: list[dict[str, Any]], own: int) -> dict[str
     ]
     recognizer.replace_intents(replace(shipped, intents=(*shipped.intents, *added)))
     await recognizer.wait_until_trained()
+    return recognizer
+
+
+async def _judged(
+    recognizer: Recognizer, of: str, messages: list[dict[str, Any]], own: int
+) -> dict[str, Any]:
     right = alarms = without = 0
     bins: dict[int, list[tuple[float, bool]]] = defaultdict(list)
     for message in messages:
@@ -92,7 +110,6 @@ async def _judged(of: str, messages: list[dict[str, Any]], own: int) -> dict[str
         alarms += not meant and bool(answered)
         name, confidence = _best(detection)
         bins[min(int(confidence * 10), 9)].append((confidence, name.lower() in meant))
-    await recognizer.aclose()
     gaps = [abs(sum(sure - good for sure, good in pairs)) for pairs in bins.values()]
     return {
         "set": of,

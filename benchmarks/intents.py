@@ -61,7 +61,7 @@ def measure(quick: bool) -> Report:
     rounds = 1 if quick else 25
     rows = _keyword_rows(rounds)
     learned, fit_s = (
-        asyncio.run(_learned(PROMPTS // 50, rounds=10))
+        asyncio.run(_learned(PROMPTS // 50, rounds=3))
         if quick
         else asyncio.run(_learned(PROMPTS, rounds=200))
     )

@@ -26,14 +26,14 @@ QUICK_SIZES = (1_000_000,)
 
 def measure(quick: bool) -> Report:
     """Run the rounds and return the table."""
-    rounds, fetches = (1, 2) if quick else (4, 6)
+    rounds, fetches, calls = (1, 1, 30) if quick else (4, 6, 300)
     sizes = QUICK_SIZES if quick else SIZES
     first = _name(sizes[0])
     found: dict[str, list[dict[str, float]]] = {}
     with probed_gateway("b", "c") as probed:
         direct, served, pid = probed.direct_url, probed.gateway.url, probed.gateway.run.pid
         for _ in range(rounds):
-            quiet = load(served, tool="c__echo", arguments={"text": "hi"}, calls=300)
+            quiet = load(served, tool="c__echo", arguments={"text": "hi"}, calls=calls)
             found.setdefault("echo alone", []).append(quiet)
             for size in sizes:
                 name = _name(size)

@@ -21,6 +21,7 @@ import anyio
 import numpy as np
 
 from benchmarks._data import DATA
+from benchmarks._phrases import shortened
 from benchmarks._report import Report, parser_of, print_measured
 from toolgate.evaluation.search_metrics import LabelledSet, read_labelled, score_ranking
 from toolgate.models.embedders.bundled import BundledEmbedder
@@ -305,6 +306,8 @@ def measure(
         labelled = _with_servers(
             read_labelled(data / name, [data / other for other in others], limit=most)
         )
+        if quick:
+            labelled = shortened(labelled, most)
         for part, figures in _parts(labelled, _unrelated(data, name, most), parts):
             rows += [
                 {"set": name, "part": part, "figure": figure, "value": value}

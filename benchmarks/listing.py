@@ -26,8 +26,8 @@ CASES = (
 
 def measure(quick: bool) -> Report:
     """Run the rounds and return the table."""
-    rounds, requests = (1, 40) if quick else (5, 100)
-    servers = menu_servers(4 if quick else None)
+    rounds, requests = (1, 10) if quick else (5, 100)
+    servers = menu_servers(1 if quick else None)
     found: dict[str, list[dict[str, Any]]] = {}
     with (
         tempfile.TemporaryDirectory() as folder,

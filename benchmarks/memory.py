@@ -218,7 +218,7 @@ def measure(quick: bool, calls: int = 10_000, rounds: int = 3, *, trace: bool = 
         trace: Whether allocations are traced.
     """
     if quick:
-        calls, rounds = 300, 1
+        calls, rounds = 50, 1
     with tempfile.TemporaryDirectory() as name:
         reports = _rounds(Path(name), calls=calls, rounds=rounds, trace=trace)
     first, last = reports[0], reports[-1]

@@ -72,7 +72,7 @@ async def _measure(folder: Path, servers: dict[str, Json], quick: bool) -> Repor
     many: list[tuple[Way, Way, Way]] = []
     async with _opened(folder, servers) as (app, files):
         menu = {mode: await _menu_tokens(app, mode) for mode in ("all", "meta", "program")}
-        for task in tasks[:6] if quick else tasks:
+        for task in tasks[:4] if quick else tasks:
             inputs = {"files": str(files), "run": task["id"]}
             calls, direct = await _call_by_call(app, task, {**inputs, "run": "direct"}, files)
             found = await _search_tokens(app, task)
@@ -94,7 +94,7 @@ async def _measure(folder: Path, servers: dict[str, Json], quick: bool) -> Repor
             if calls >= MANY_CALLS:
                 many.append(ways)
             rows.append(_row(task["id"], calls, ways))
-        inside = await _inside(app)
+        inside = await _inside(app, rounds=2 if quick else 40)
     return Report(
         name="programs",
         title=f"{len(rows)} tasks over {len(SERVERS)} published servers",
@@ -233,7 +233,7 @@ async def _as_program(app: App, task: Json, inputs: Json, files: Path) -> Way:
     return Way(tokens=tokens, trips=1, seconds=seconds, value=value)
 
 
-async def _inside(app: App) -> tuple[float, float, float, float]:
+async def _inside(app: App, *, rounds: int) -> tuple[float, float, float, float]:
     """CPU milliseconds of an empty program, and CPU of a call inside relative to a direct one.
 
     The second number compares with a call of `tool_execute`, the third is the same for calls at
@@ -246,7 +246,7 @@ async def _inside(app: App) -> tuple[float, float, float, float]:
         result = await gateway.call(ME, {"name": "tool_program", "arguments": {"code": code}}, None)
         assert "isError" not in result, result
 
-    many, rounds = 30, 40
+    many = 30
 
     async def empty_ones() -> None:
         for _ in range(many):

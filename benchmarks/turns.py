@@ -131,8 +131,10 @@ async def _measure(quick: bool) -> Report:
                 for name in (_PLAIN_TURN, _TOOL_TURN, _ALONE, _LIBRARY)
             ]
             worked, stall, gap = await _streams(url, quick=quick)
-            stable, whole, ours, naive = await _conversation(app, url, model)
-            page = await _page(app)
+            stable, whole, ours, naive = await _conversation(
+                app, url, model, TURNS // 5 if quick else TURNS
+            )
+            page = await _page(app, 60 if quick else 1_000)
             growth = await _memory(
                 url, turns=20 if quick else 1_000, before=0 if quick else _RUNS_KEPT
             )
@@ -301,16 +303,18 @@ async def _streams(url: str, *, quick: bool) -> tuple[float, float, float]:
             worked.append((time.process_time() - spent) * 1000)
 
     ticking = asyncio.create_task(tick())
-    seen = await client(url, {"mode": "streams", "count": 20 if quick else 100, "text": "slow"})
+    seen = await client(url, {"mode": "streams", "count": 5 if quick else 100, "text": "slow"})
     ticking.cancel()
     return max(worked), max(late), seen["longest_gap_ms"]
 
 
-async def _conversation(app: App, url: str, model: str) -> tuple[float, float, int, int]:
+async def _conversation(
+    app: App, url: str, model: str, turns: int
+) -> tuple[float, float, int, int]:
     """Stability of the prefix in per cent without and with a turn's documents, tokens sent, and
     tokens when everything is sent each time."""
     before = len(await _journal(model))
-    wanted = {"mode": "turns", "count": TURNS, "text": "What does the guide say of step"}
+    wanted = {"mode": "turns", "count": turns, "text": "What does the guide say of step"}
     await client(url, {**wanted, "thread": "talk"})
     journal = await _journal(model, before)
     bodies = [row["body"] for row in journal if row["event"] == "request"]
@@ -355,11 +359,11 @@ def _bytes(body: Json, *, is_whole: bool = True) -> bytes:
     return json.dumps([body.get("tools", []), messages]).encode()
 
 
-async def _page(app: App) -> float:
-    """CPU milliseconds of the last page of a thread of 1,000 turns."""
+async def _page(app: App, turns: int) -> float:
+    """CPU milliseconds of the last page of a thread of so many turns."""
     thread = StoredThread(thread_id="long", project_id="default", caller_id="local", name="long")
     await app.store.threads.save_settings(thread, {}, now=utc_now())
-    for turn in range(1_000):
+    for turn in range(turns):
         said = [
             StoredMessage(number=0, turn_id=str(turn), role=role, body={"content": "word " * 40})
             for role in ("user", "assistant")

@@ -1,9 +1,10 @@
 """Every benchmark still runs: its quick form, for the sake of running and not for its figures."""
 
 import json
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,8 @@ from benchmarks import _stores
 from benchmarks.__main__ import LONG_NAMES, NAMES
 from benchmarks._report import Report, print_all, run
 from tests.postgres import PostgresServer
+from tests.real import processes
+from tests.real.processes import RunningGateway
 
 FOLDER = Path(benchmarks.__file__).parent
 PROGRAMS = {"document_questions", "menu_server", "server_farm"}
@@ -29,6 +32,15 @@ def test_the_quick_form_of_each_benchmark_gives_its_tables(
 ) -> None:
     """`soak` and `tail` have tests of their own, in `tests/soak` and `test_tail.py`."""
     monkeypatch.setattr(_stores, "running_server", lambda: nullcontext(postgres))
+    started = processes.gateway
+
+    def forked_gateway(
+        folder: Path, servers: Any, settings: Any, env: Any, *, prelude: str | None
+    ) -> AbstractContextManager[RunningGateway]:
+        """Without the imports; variables are for an interpreter of its own."""
+        return started(folder, servers, settings, env, prelude=prelude if env else "")
+
+    monkeypatch.setattr(processes, "gateway", forked_gateway)
 
     report = run(import_module(f"benchmarks.{name}").measure, quick=True)
 

@@ -9,7 +9,7 @@ from benchmarks.tail import Scene, run_tail
 
 pytestmark = pytest.mark.real
 
-SCENE = Scene(healthy=20, slow=6, dead=3, flapping=2, clients=48, seconds=4)
+SCENE = Scene(healthy=20, slow=6, dead=3, flapping=2, clients=24, seconds=2)
 
 
 def test_calls_of_healthy_servers_are_answered_beside_slow_dead_and_flapping_ones(

@@ -1,6 +1,8 @@
 """Stalls of the event loop are seen, with what it ran."""
 
+import gc
 import time
+import weakref
 
 import anyio
 import pytest
@@ -43,3 +45,22 @@ async def test_nothing_is_watched_after_the_block() -> None:
         stalls,
         True,
     )
+
+
+async def test_nothing_is_watched_after_blocks_that_overlap() -> None:
+    """Two servers on one gateway left a timer that ran on, with all that the gateway held."""
+
+    def is_busy() -> bool:
+        return True
+
+    monitor = LoopMonitor()
+    kept = weakref.ref(is_busy)
+    first, second = monitor.watching(is_busy), monitor.watching(is_busy)
+    for block in (first, second):
+        block.__enter__()
+    for block in (first, second):
+        block.__exit__(None, None, None)
+    del first, second, block, is_busy
+    gc.collect()
+
+    assert kept() is None

@@ -69,6 +69,9 @@ class LoopMonitor:
         self._due = 0.0
         self._cpu_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
+        self._watchers: list[Callable[[], bool]] = []
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
 
     @property
     def lag_s(self) -> float:
@@ -84,36 +87,50 @@ class LoopMonitor:
 
     @contextmanager
     def watching(self, is_busy: Callable[[], bool]) -> Generator[None]:
-        """Watch the running loop within the block.
+        """Watch the running loop within the block; blocks on the same loop may overlap.
 
         Args:
             is_busy: Whether requests run, so that a delay matters.
         """
-        loop, stop = asyncio.get_running_loop(), threading.Event()
-        watched = threading.get_ident()
-        self._due = monotonic()
-        self._beat(loop, is_busy)
-        thread = threading.Thread(
-            target=self._sample, args=(watched, stop), name="toolgate loop monitor", daemon=True
-        )
-        thread.start()
+        self._watchers.append(is_busy)
+        if len(self._watchers) == 1:
+            self._start(asyncio.get_running_loop())
         try:
             yield
         finally:
-            stop.set()
-            thread.join()
-            if self._timer is not None:
-                self._timer.cancel()
+            self._watchers.remove(is_busy)
+            if not self._watchers:
+                self._end()
 
-    def _beat(self, loop: asyncio.AbstractEventLoop, is_busy: Callable[[], bool]) -> None:
+    def _start(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._stopped.clear()
+        self._due = monotonic()
+        self._beat(loop)
+        self._thread = threading.Thread(
+            target=self._sample,
+            args=(threading.get_ident(),),
+            name="toolgate loop monitor",
+            daemon=True,
+        )
+        self._thread.start()
+
+    def _end(self) -> None:
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.join()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _beat(self, loop: asyncio.AbstractEventLoop) -> None:
         delay_s = monotonic() - self._due
         self._lag_s += _SMOOTHING * (delay_s - self._lag_s)
         if delay_s > STALL_S:
             self._note_stall(delay_s)
-        self._pause_s = _BEAT_S if is_busy() else _IDLE_BEAT_S
+        is_busy = any(watcher() for watcher in self._watchers)
+        self._pause_s = _BEAT_S if is_busy else _IDLE_BEAT_S
         self._cpu_s = thread_time()
         self._due = monotonic() + self._pause_s
-        self._timer = loop.call_later(self._pause_s, self._beat, loop, is_busy)
+        self._timer = loop.call_later(self._pause_s, self._beat, loop)
 
     def _note_stall(self, seconds: float) -> None:
         self.stalls += 1
@@ -127,9 +144,9 @@ class LoopMonitor:
             )
         self._stack = ""
 
-    def _sample(self, watched: int, stop: threading.Event) -> None:
+    def _sample(self, watched: int) -> None:
         """Keep the stack of the watched thread in a stall that becomes the worst."""
-        while not stop.wait(self._pause_s):
+        while not self._stopped.wait(self._pause_s):
             worst = self._worst
             limit_s = STALL_S if worst is None else max(STALL_S, worst.seconds)
             if self._stack or monotonic() - self._due <= limit_s:

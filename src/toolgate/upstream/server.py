@@ -40,9 +40,9 @@ from toolgate.upstream.python_tools.tool_context import acting_for
 from toolgate.upstream.request_metadata import HeaderParams
 from toolgate.upstream.side_session import SideSession
 from toolgate.upstream.subject_connections import SubjectConnections
-from toolgate.upstream.supervision.backoff import Backoff
 from toolgate.upstream.supervision.connection_lifetime import ConnectFailure, connect, wait_for_end
 from toolgate.upstream.supervision.on_demand import Demand
+from toolgate.upstream.supervision.reconnecting import ConnectionEnd, Reconnecting
 from toolgate.upstream.supervision.server_observer import ServerObserver, SubjectObserver
 
 __all__ = ["UpstreamServer"]
@@ -102,7 +102,9 @@ class UpstreamServer:
         self._settled = asyncio.Event()
         if not spec.enabled:
             self._settled.set()
-        self._backoff = Backoff()
+        self._reconnecting = Reconnecting(
+            self.demand, self._hold_connection, set_state=self._set_state, settled=self._settled
+        )
         self._broken: asyncio.Event = asyncio.Event()
         self._side = SideSession(
             spec, self._connect_side, is_connected=lambda: self.main is not None, spawn=self._spawn
@@ -146,7 +148,7 @@ class UpstreamServer:
     def _again(self) -> None:
         """Reconnect with the new credential: the server may offer other tools."""
         if self.main is None:
-            self._backoff.end()
+            self._reconnecting.retry_now()
         elif self.spec.kind == "stdio":
             self.last_error = "It was given other variables."
             self._broken.set()
@@ -170,7 +172,7 @@ class UpstreamServer:
         """The status of the server, including what the catalog knows about its listing."""
         session = self.main
         stderr = (*self._stderr, *(session.wire.stderr_tail if session else ()))[-_TAIL_LINES:]
-        pause_s = self._backoff.left_s
+        pause_s = self._reconnecting.pause_left_s
         return ServerStatus(
             name=self.name,
             kind=self.spec.kind,
@@ -199,7 +201,7 @@ class UpstreamServer:
 
     def retry_now(self) -> None:
         """Retry at once instead of waiting for the next attempt."""
-        self._backoff.end()
+        self._reconnecting.retry_now()
 
     # Connection supervision
 
@@ -208,24 +210,7 @@ class UpstreamServer:
         if self.is_offline or not self.spec.enabled:
             return
         try:
-            while True:
-                if self.demand.is_asleep:
-                    self._set_state("asleep")
-                    self._settled.set()
-                    await self.demand.wait()
-                if self.state == "asleep":
-                    self._set_state("connecting")
-                reason, lasted_s = await self._one_connection()
-                self.last_error = reason or None
-                self.demand.ended(is_failure=lasted_s == 0)
-                if self.demand.is_on_demand and self.demand.has_slept:
-                    continue
-                if lasted_s == 0:  # it could not be reached or greeted: an outage
-                    self._set_state("down")
-                    self._settled.set()
-                    await self._backoff.after_failure()
-                else:  # it was there: callers wait for it, however often it dies
-                    await self._backoff.after_loss(lasted_s)
+            await self._reconnecting.run()
         finally:
             self._ended = True
             self._up.set()  # whoever waits for a connection hears that there will be none
@@ -237,13 +222,20 @@ class UpstreamServer:
                     task.cancel()
                 await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _one_connection(self) -> tuple[str, float]:
-        """Connect and wait for the end; return its reason and how many seconds it lasted."""
+    async def _hold_connection(self) -> ConnectionEnd:
+        """Connect, and return when the connection has ended."""
+        if self.state == "asleep":
+            self._set_state("connecting")
+        end = await self._one_connection()
+        self.last_error = end.reason or None
+        return end
+
+    async def _one_connection(self) -> ConnectionEnd:
         self._broken = asyncio.Event()
         session = await connect(self.spec, self._make_wire, self)
         if isinstance(session, ConnectFailure):
             self._login, self._stderr = session.login, session.stderr
-            return session.reason, 0.0
+            return ConnectionEnd(session.reason, 0.0)
         self.main = session
         self._login = None
         self.restarts += self._connections > 0 and not self.demand.has_slept
@@ -275,11 +267,11 @@ class UpstreamServer:
                 await self._close_sessions()
         if ended is None:
             log.info("server put to sleep", extra={"server": self.name})
-            return "", max(monotonic() - began, 0.001)
+            return ConnectionEnd("", max(monotonic() - began, 0.001))
         if self.spec.kind == "stdio":
             self._stderr = (*self._stderr, f"[{reason}]")
         log.warning("server connection ended", extra={"server": self.name, "reason": reason})
-        return reason, max(monotonic() - began, 0.001)
+        return ConnectionEnd(reason, max(monotonic() - began, 0.001))
 
     def _fall_asleep(self) -> None:
         self._up.clear()

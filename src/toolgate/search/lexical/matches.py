@@ -24,7 +24,7 @@ from toolgate.search.tokenizer import (
 
 __all__ = [
     "WordMatch",
-    "WordWeights",
+    "RequestWords",
     "exact_matches",
     "explanation_of",
     "matched_words",
@@ -134,7 +134,7 @@ def matched_words(state: LexicalState, slots: Sequence[int], asked: ParsedQuery)
     rarity = index.idf.data
     others = {number for related in asked.related for number, _ in related.others}
     fields = index.fields_of([*asked.terms, *others], slots)
-    weights = WordWeights(index, asked)
+    weights = RequestWords(index, asked)
     matches: list[WordMatch] = []
     for at, terms_by_field in zip(slots, fields, strict=True):
         own = {
@@ -155,7 +155,7 @@ def matched_words(state: LexicalState, slots: Sequence[int], asked: ParsedQuery)
     return matches
 
 
-class WordWeights:
+class RequestWords:
     """The weights of a request's words and of those that they are related to."""
 
     def __init__(self, index: WordIndex, asked: ParsedQuery) -> None:

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from toolgate.search.lexical.matches import WordWeights, share_of_name
+from toolgate.search.lexical.matches import RequestWords, share_of_name
 from toolgate.search.lexical.query import ParsedQuery
 from toolgate.search.lexical.state import LexicalState
 from toolgate.search.lexical.tool_texts import FIELD_NAMES
@@ -127,7 +127,7 @@ def evidence_of(
     rarest = max(asked.terms, key=rarity.__getitem__, default=-1)
     most = max(float(hits.shares.max(initial=0.0)), 1e-6)
     nearest = 0.0 if hits.cosines is None else float(hits.cosines.max(initial=-1.0))
-    weight = WordWeights(index, asked).of
+    weight = RequestWords(index, asked).of
     scores: list[float] = hits.scores.tolist()
     shares: list[float] = hits.shares.tolist()
     cosines: list[float] | None = None if hits.cosines is None else hits.cosines.tolist()

@@ -8,8 +8,8 @@ import pytest
 
 from tests.cli.conftest import Command
 from toolgate.cli.terminal._exit import FAILED, SUCCESS, USAGE_ERROR
-from toolgate.evaluation.answer_runs import recent_runs, runs_folder
 from toolgate.evaluation.results import evaluations_file, read_evaluations
+from toolgate.evaluation.saved_answer_runs import recent_runs, runs_folder
 
 CONFIG = """
 packs.enable = ["documents"]

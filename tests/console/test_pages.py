@@ -14,9 +14,9 @@ from tests.console.console_client import HOSTILE, notes, open_console, visible_t
 from tests.limits import HANG_S
 from toolgate.base import plugins
 from toolgate.errors import ToolgateError
-from toolgate.evaluation.answer_runs import runs_folder, save_run
 from toolgate.evaluation.answers import AnswerRun, JudgedAnswer, TurnVariant
 from toolgate.evaluation.results import evaluations_file, note_evaluations
+from toolgate.evaluation.saved_answer_runs import runs_folder, save_run
 from toolgate.evaluation.search_metrics import read_labelled
 from toolgate.gateway.meta_tools import DiscoverRequest
 from toolgate.settings import AuditSettings, GuardTable, Settings

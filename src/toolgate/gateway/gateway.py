@@ -28,7 +28,7 @@ from toolgate.errors import (
     ToolgateError,
     UpstreamError,
 )
-from toolgate.gateway.approvals import ApprovalService
+from toolgate.gateway.approval_decisions import ApprovalService
 from toolgate.gateway.calls import CallService, error_result
 from toolgate.gateway.calls.meta_calls import MetaCalls
 from toolgate.gateway.calls.result_cache import ResultCache

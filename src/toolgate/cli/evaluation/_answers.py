@@ -16,7 +16,6 @@ from toolgate.cli.evaluation._save_results import save_metrics
 from toolgate.cli.terminal._exit import SUCCESS
 from toolgate.cli.terminal._output import note, print_json, print_table
 from toolgate.errors import ArgumentError, SettingError
-from toolgate.evaluation.answer_runs import runs_folder, save_run
 from toolgate.evaluation.answers import AnswerRun, TurnVariant, measure_variant
 from toolgate.evaluation.question_sets import (
     AnswerQuestion,
@@ -24,6 +23,7 @@ from toolgate.evaluation.question_sets import (
     read_questions,
     write_questions,
 )
+from toolgate.evaluation.saved_answer_runs import runs_folder, save_run
 from toolgate.settings import Settings
 from toolgate.types import Caller, Json
 

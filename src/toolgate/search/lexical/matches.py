@@ -23,8 +23,8 @@ from toolgate.search.tokenizer import (
 )
 
 __all__ = [
-    "WordMatch",
     "RequestWords",
+    "WordMatch",
     "exact_matches",
     "explanation_of",
     "matched_words",

@@ -13,9 +13,9 @@ from starlette.responses import Response
 from toolgate.console.request import PageRequest
 from toolgate.console.route import Route
 from toolgate.errors import ArgumentError, StoreError
-from toolgate.evaluation.answer_runs import SavedRun, read_run, recent_runs, runs_folder
 from toolgate.evaluation.logged_requests import read_labelled_requests
 from toolgate.evaluation.results import Evaluation, evaluations_file, read_evaluations
+from toolgate.evaluation.saved_answer_runs import SavedRun, read_run, recent_runs, runs_folder
 from toolgate.types import Json, json_array, json_object
 
 __all__ = ["ROUTES"]

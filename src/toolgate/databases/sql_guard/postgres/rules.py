@@ -5,7 +5,7 @@ from functools import cache
 from importlib.resources import files
 
 from toolgate.databases.sql_guard.dialects import words
-from toolgate.databases.sql_guard.postgres.catalog import PostgresCatalog
+from toolgate.databases.sql_guard.postgres.user_defined import PostgresCatalog
 from toolgate.databases.sql_guard.refused import StatementRefusedError
 
 __all__ = ["PostgresRules"]

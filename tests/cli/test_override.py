@@ -64,6 +64,29 @@ def test_what_is_not_named_stays_and_all_can_be_taken_back(command: Command, fol
     assert command("servers", "override", ECHO, "--json").json["override"] == {}
 
 
+def test_a_change_of_tables_written_as_in_the_documentation_says_where_it_was_saved(
+    command: Command, folder: Path
+) -> None:
+    """The command wrote such changes to the store, and only the log said so."""
+    file = folder / "toolgate.toml"
+    tables = "[server.small.tools.echo]\nname = 'say'\n"
+    tables += "[server.small.tools.echo.parameters]\ntext = { default = 'hello' }  # mine\n"
+    file.write_text(file.read_text("utf-8") + tables, encoding="utf-8")
+
+    done = command("servers", "override", ECHO, "--description", "Says it.")
+    assert "store" not in done.err
+    assert file_of(folder)["echo"] == {
+        "name": "say", "description": "Says it.", "parameters": {"text": {"default": "hello"}}
+    }  # fmt: skip
+
+    done = command("servers", "override", ECHO, "--set", "times=3")
+    assert done.status == SUCCESS, done.err
+    assert "Saved in the store, which takes precedence over the file:" in done.err
+    assert "# mine" in file.read_text("utf-8")
+    shown = command("servers", "override", ECHO, "--json").json["override"]
+    assert shown["parameters"] == {"text": {"default": "hello"}, "times": {"value": 3}}
+
+
 def test_a_preview_changes_nothing(command: Command, folder: Path) -> None:
     before = (folder / "toolgate.toml").read_text("utf-8")
     shown = command("servers", "override", ECHO, "--hide", "--dry-run", "--json").json
@@ -149,7 +172,9 @@ def test_the_override_of_a_server_of_an_imported_file_is_in_the_store(
     assert refused.status == USAGE_ERROR
     assert "FAR" in refused.err
     table = {"parameters": {"text": {"value": "hunter2"}}}
-    assert command("servers", "override", "far:echo", "--table", json.dumps(table)).status == 0
+    done = command("servers", "override", "far:echo", "--table", json.dumps(table))
+    assert done.status == SUCCESS
+    assert f"Saved in the store, not in {folder / 'servers.json'}." in done.err
     assert '"hunter2"' in command("call", "far:echo").out
     shown = command("servers", "override", "far:echo", "--name", "say", "--json").json
     assert shown["override"]["parameters"] == {"text": {"value": "hunter2"}}

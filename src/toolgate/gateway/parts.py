@@ -103,8 +103,11 @@ class ServerEditor(Protocol):
         """The override of a tool, as it is written; empty if there is none."""
         ...
 
-    async def override_tool(self, name: str, tool: str, table: Json) -> None:
-        """Replace the override of a tool; an empty table removes it."""
+    async def override_tool(self, name: str, tool: str, table: Json) -> str:
+        """Replace the override of a tool; an empty table removes it.
+
+        Returns a sentence on why it is not kept where the server is configured; empty if it is.
+        """
         ...
 
 

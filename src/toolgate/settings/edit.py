@@ -142,9 +142,12 @@ def change_tool_in_file(path: Path, name: str, tool: str, changes: Mapping[str, 
     servers = json_object(root.get("server"))
     written = _written_name(path, servers, name)
     tools = json_object(json_object(servers[written]).get("tools"))
+    # What stays need not be written again: a table of its own, say of parameters, cannot be.
+    was = json_object(tools.get(tool))
+    changes = {key: value for key, value in changes.items() if value != was.get(key)}
     for key, value in reversed(list(changes.items())):  # each is inserted at the top of the table
         text = _with_value(text, ("server", written, "tools", tool), key, value)
-    after = {k: v for k, v in {**json_object(tools.get(tool)), **changes}.items() if v is not None}
+    after = {k: v for k, v in {**was, **changes}.items() if v is not None}
     if after or tool in tools:
         tools = {**tools, tool: after}
     server = {**json_object(servers[written]), **({"tools": tools} if tools else {})}

@@ -319,8 +319,11 @@ class ServerRegistry:
             }
         return {key: table[key] for key in OVERRIDE_KEYS if table.get(key)}
 
-    async def override_tool(self, name: str, tool: str, table: Json) -> None:
+    async def override_tool(self, name: str, tool: str, table: Json) -> str:
         """Offer a tool in another way, where its server is kept; the server keeps running.
+
+        Returns a sentence on why the override is in the store although the server is not; empty
+        if both are in the same place.
 
         Args:
             name: The server.
@@ -330,8 +333,7 @@ class ServerRegistry:
         async with self._change(name):
             row = await self._stored("", name)
             if row is None:
-                await self._override_configured(name, tool, table)
-                return
+                return await self._override_configured(name, tool, table)
             tools = {**json_object(row.config.get("tools"))}
             # What else is set for the tool, such as its time limit, stays.
             others = {
@@ -346,8 +348,9 @@ class ServerRegistry:
             spec = _stored_spec(changed)
             await self._store.servers.save(await self._sealed.seal(changed))
             await self._catalog.revise(spec)
+            return ""
 
-    async def _override_configured(self, name: str, tool: str, table: Json) -> None:
+    async def _override_configured(self, name: str, tool: str, table: Json) -> str:
         """Override a tool of a file or a pack: in `toolgate.toml`, else in the store."""
         spec = self._spec(name)
         given = tool_overrides(name, {tool: table}, source=spec.source)
@@ -355,24 +358,26 @@ class ServerRegistry:
         spec = replace(spec, tool_overrides={**others, **given})
         override = await self._override(name)
         stored = {**json_object(override.config.get("tools"))} if override is not None else {}
-        path = self._own_file(spec)
+        path, notice = self._own_file(spec), f"Saved in the store, not in {spec.source}."
         if path is not None:
             keys = {key: table.get(key) for key in OVERRIDE_KEYS}
             try:
                 await asyncio.to_thread(_change_tool_in_file, path, name, tool, keys)
             except (SettingError, UnknownServerError) as error:
                 log.info("changed by an override", extra={"server": name, "reason": str(error)})
+                notice = f"Saved in the store, which takes precedence over the file: {error}"
             else:
                 if override is not None and tool in stored:
                     del stored[tool]
                     await self._save_override(spec, override, {"tools": stored})
                 await self._catalog.revise(spec)
-                return
+                return ""
         # An empty table undoes what the file says.
         await self._save_override(spec, override, {"tools": {**stored, tool: table}})
         await self._catalog.revise(
             replace(spec, overridden=tuple(sorted({*spec.overridden, "tools"})))
         )
+        return notice
 
     async def _change_configured(self, name: str, changes: Json) -> None:
         """Change a server of a file or pack: in `toolgate.toml`, or else by an override."""

@@ -177,8 +177,9 @@ def _show(shown: Json) -> None:
     elif override and shown.get("offered") is not None:
         print_text("Offered as:")
         print_json(shown["offered"])
-    for problem in shown.get("problems") or ():
-        note(str(problem))
+    for sentence in (*(shown.get("problems") or ()), shown.get("notice")):
+        if sentence:
+            note(str(sentence))
 
 
 def _changed(shown: Json, changes: Json, pairs: _Pairs) -> Json:

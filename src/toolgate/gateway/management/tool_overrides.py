@@ -1,7 +1,7 @@
 """Changes how tools are offered while the gateway runs: names, texts, parameters."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from toolgate.audit import Receipts
 from toolgate.catalog import Catalog
@@ -35,6 +35,9 @@ class OverriddenTool:
 
     problems: tuple[str, ...] = ()
     """Sentences about parts of the override that cannot be applied."""
+
+    notice: str = ""
+    """Why a change was saved elsewhere than where the server is configured; empty if it was not."""
 
 
 class ToolOverrideManagement:
@@ -106,8 +109,8 @@ class ToolOverrideManagement:
                 + " ".join(preview.problems),
                 hint="Correct it; nothing was changed.",
             )
-        await self._save(caller, preview.toolKey, server, own_name, table)
-        return preview
+        notice = await self._save(caller, preview.toolKey, server, own_name, table)
+        return replace(preview, notice=notice)
 
     async def remove(self, caller: Caller, key: str) -> OverriddenTool:
         """Remove the override of a tool, so that it is offered as its server defines it.
@@ -116,13 +119,13 @@ class ToolOverrideManagement:
             ForbiddenError, UnknownServerError, UnknownToolError: As `show`.
         """
         server, own_name = self._named(caller, key)
-        await self._save(caller, f"{server}:{own_name}", server, own_name, {})
-        return await self.show(caller, key=f"{server}:{own_name}")
+        notice = await self._save(caller, f"{server}:{own_name}", server, own_name, {})
+        return replace(await self.show(caller, key=f"{server}:{own_name}"), notice=notice)
 
-    async def _save(self, caller: Caller, key: str, server: str, tool: str, table: Json) -> None:
+    async def _save(self, caller: Caller, key: str, server: str, tool: str, table: Json) -> str:
         detail: Json = {"key": key, "override": _redacted(tool, table)}
         async with self._receipts.change(caller, "override_tool", detail):
-            await self._registry.override_tool(server, tool, table)
+            return await self._registry.override_tool(server, tool, table)
 
     def _named(self, caller: Caller, key: str) -> tuple[str, str]:
         """The server of a tool, and the tool's own name."""

@@ -427,7 +427,7 @@ async def test_what_administrators_change_is_recorded_first_where_nothing_goes_u
                 lambda: admin.remove_permissions(me, [rule.permission_id]),
                 lambda: manage.servers.enable(me, "git", False),
                 lambda: manage.servers.remove(me, "git"),
-                lambda: manage.servers.allow_tool(me, "git", "echo", allowed=False),
+                lambda: manage.servers.allow_tools(me, "git", ["echo"], allowed=False),
             ):
                 with pytest.raises(StoreError, match="The audit log could not be written"):
                     await refused()

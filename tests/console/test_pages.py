@@ -360,6 +360,26 @@ async def test_a_call_that_awaits_approval_is_not_shown_as_failed() -> None:
         assert 'class="ended waits">awaiting approval<' in await place.page("audit")
 
 
+async def test_calls_are_decided_together_in_a_browser() -> None:
+    guard = GuardTable(tools=("notes:find",), approver="user", reason="Somebody should look.")
+    async with open_console(settings=Settings(guard=(guard,))) as place:
+        place.client.headers["sec-fetch-site"] = "same-origin"
+        for number in range(3):
+            with pytest.raises(ToolgateError, match="approv"):
+                await place.app.gateway.calls.execute(
+                    Caller.local(), "notes:find", {"number": number}
+                )
+        page = await place.page("approvals")
+        ids = re.findall(r'form="bulk" name="id" value="(\w+)"', page)
+        assert len(ids) == 3
+        await place.send("approvals", id=ids[:2], do="reject")
+        told = visible_text((await place.client.get("/console/approvals")).text)
+        assert "2 calls were rejected." in told
+        assert "1 call waiting for approval" in told
+        refused = await place.send("approvals", 400, do="reject")
+        assert "Select calls first." in visible_text(refused.text)
+
+
 async def test_a_pack_is_checked_on_the_page_of_intents() -> None:
     async with open_console() as place:
         page = await place.page("intents")

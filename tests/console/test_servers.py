@@ -11,6 +11,7 @@ import pytest
 import toolgate.testing
 from tests.console.console_client import notes, open_console, visible_text
 from toolgate.app.app import open_app
+from toolgate.errors import UnknownToolError
 from toolgate.settings import Settings, StoreSettings, load
 from toolgate.settings.tables import ProgramSettings
 from toolgate.testing import FakeUpstream, text_result
@@ -39,14 +40,14 @@ async def test_a_server_of_toolgate_toml_is_changed_and_removed_there(tmp_path: 
         await servers.enable(ADMIN, "echo", False)
         assert "# The echo.\n[server.echo]\nenabled = false\n" in path.read_text(encoding="utf-8")
         await servers.enable(ADMIN, "echo", True)
-        await servers.allow_tool(ADMIN, "echo", "echo", allowed=False)
+        await servers.allow_tools(ADMIN, "echo", ["echo"], allowed=False)
         text = path.read_text(encoding="utf-8")
         assert "[server.echo]\ntool_permissions = { echo = false }\n" in text
         assert text.startswith("# Ours.\n")
         status = app.gateway.servers.status(ADMIN, "echo")
         assert status is not None
         assert status.overridden == ()
-        await servers.allow_tool(ADMIN, "echo", "echo", allowed=True)
+        await servers.allow_tools(ADMIN, "echo", ["echo"], allowed=True)
         assert path.read_text(encoding="utf-8") == before
         await servers.remove(ADMIN, "echo")
         assert "echo" not in path.read_text(encoding="utf-8")
@@ -119,6 +120,18 @@ async def test_servers_are_sorted_filtered_and_changed_together() -> None:
         assert names.findall(await place.page("servers", state="disabled")) == ["notes"]
 
 
+async def test_tools_of_a_server_are_disabled_together_in_one_change() -> None:
+    async with open_console() as place:
+        await place.send("server", name="notes", tool=["add", "fail"], allowed="false", do="switch")
+        told = visible_text((await place.client.get("/console/server?name=notes")).text)
+        assert "2 tools are disabled for everyone." in told
+        assert [one.key for one in place.app.gateway.visible.tools(ADMIN)] == ["notes:find"]
+        await place.app.recorder.flush()
+        assert "notes:add, notes:fail off" in visible_text(await place.page("audit"))
+        refused = await place.send("server", 400, name="notes", allowed="true", do="switch")
+        assert "Select tools first." in visible_text(refused.text)
+
+
 async def test_the_palette_finds_pages_servers_and_tools() -> None:
     async with open_console() as place:
         page = await place.page("go")
@@ -154,6 +167,14 @@ async def test_a_tool_is_offered_as_its_form_says_after_a_preview() -> None:
                 "times": {"hide": True},
             },
         }
+        # It is switched off by its own name: `write` would be another tool.
+        await console.send("server", name="notes", tool="add", allowed="false", do="switch")
+        told = await console.page("server", name="notes")
+        assert re.search(r'value="add" aria-label.*?aria-pressed="false"', told, re.DOTALL)
+        with pytest.raises(UnknownToolError):
+            await console.app.gateway.calls.execute(ADMIN, "notes:write", {})
+        await console.send("server", name="notes", tool="add", allowed="true", do="switch")
+        assert 'name="tool" value="add"' in await console.page("server", name="notes")
         result = await console.app.gateway.calls.execute(ADMIN, "notes:write", {})
         assert result["content"][0]["text"] == "added 'hello' ['x', 'y']"
         again = await console.page("override", key="notes:add")

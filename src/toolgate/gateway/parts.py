@@ -1,6 +1,6 @@
 """Groups of dependencies that the gateway's services are built from."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -95,8 +95,10 @@ class ServerEditor(Protocol):
         """Set when a server runs: its keys `start` and `idle_s`."""
         ...
 
-    async def switch_tool(self, project_id: str, name: str, tool: str, *, allowed: bool) -> None:
-        """Allow or deny a tool of a server to everyone."""
+    async def switch_tools(
+        self, project_id: str, name: str, tools: Sequence[str], *, allowed: bool
+    ) -> None:
+        """Allow or deny tools of a server to everyone."""
         ...
 
     async def tool_table(self, name: str, tool: str) -> Json:

@@ -272,8 +272,10 @@ class ServerRegistry:
             await self._store.servers.save(await self._sealed.seal(changed))
             await self._catalog.replace(spec)
 
-    async def switch_tool(self, project_id: str, name: str, tool: str, *, allowed: bool) -> None:
-        """Disable a tool for everyone, or enable it again, in the configuration of its server."""
+    async def switch_tools(
+        self, project_id: str, name: str, tools: Sequence[str], *, allowed: bool
+    ) -> None:
+        """Disable tools for everyone, or enable them again, in the configuration of the server."""
         async with self._change(name):
             row = await self._stored(project_id, name)
             before = (
@@ -282,9 +284,10 @@ class ServerRegistry:
                 else row.config.get("tool_permissions")
             )
             switches = {**json_object(before)}
-            switches.pop(tool, None)
-            if is_switched_on(switches, tool) != allowed:
-                switches[tool] = allowed
+            for tool in tools:
+                switches.pop(tool, None)
+                if is_switched_on(switches, tool) != allowed:
+                    switches[tool] = allowed
             if row is None:
                 await self._change_configured(name, {"tool_permissions": switches})
                 return

@@ -118,16 +118,23 @@ async def _act(request: PageRequest) -> Response:
         raise ForbiddenError(
             "Calls are approved in a browser.", hint="Open this page in a browser."
         )
-    decided = await request.gateway.approvals.decide(
-        request.caller,
-        request.value("id"),
-        approve=word != "reject",
-        via="console",
-        comment=request.value("comment").strip(),
-        arguments=_edited(request.value("arguments")) if word == "edit" else None,
-    )
-    outcome = "was rejected" if word == "reject" else "was approved for one run"
-    return request.go("approvals", message=f"The call of {decided.tool} {outcome}.")
+    ids = request.form_values("id")
+    if not ids:
+        raise ArgumentError("No call selected.", hint="Select calls first.")
+    decided = [
+        await request.gateway.approvals.decide(
+            request.caller,
+            approval_id,
+            approve=word != "reject",
+            via="console",
+            comment=request.value("comment").strip(),
+            arguments=_edited(request.value("arguments")) if word == "edit" else None,
+        )
+        for approval_id in ids
+    ]
+    outcome = "rejected" if word == "reject" else "approved for one run"
+    who = f"The call of {decided[0].tool} was" if len(ids) == 1 else f"{len(ids)} calls were"
+    return request.go("approvals", message=f"{who} {outcome}.")
 
 
 def _edited(text: str) -> Json:

@@ -27,8 +27,8 @@ _EXPORTED = 1000
 """Records that are read at a time for a download (chosen)."""
 _PERIODS = (("1h", 3_600), ("24h", 86_400), ("7d", 604_800), ("all", 0))
 _SUBJECTS = (
-    "token", "project", "server", "key", "collection", "guard", "tool", "who", "name", "file",
-    "ids", "id",
+    "token", "project", "server", "key", "keys", "collection", "guard", "tool", "who", "name",
+    "file", "ids", "id",
 )  # fmt: skip
 """Fields that name what was changed, in order of preference."""
 

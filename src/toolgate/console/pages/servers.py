@@ -223,7 +223,7 @@ async def _log(request: PageRequest) -> Response:
 
 async def _act(request: PageRequest) -> Response:
     manage, caller = request.gateway.manage, request.caller
-    name, tool = request.value("name"), request.value("tool")
+    name, tools = request.value("name"), request.form_values("tool")
     match request.value("do"):
         case "enable" | "disable" | "restart" as word:
             await _change(request, word, name)
@@ -238,8 +238,11 @@ async def _act(request: PageRequest) -> Response:
             message = f"{entry} is {'approved' if word == 'approve' else 'rejected'}."
         case "switch":
             allowed = request.value("allowed") == "true"
-            await manage.servers.allow_tool(caller, name, tool, allowed=allowed)
-            message = f"{tool} is {'enabled' if allowed else 'disabled'} for everyone."
+            if not tools:
+                raise ArgumentError("No tool selected.", hint="Select tools first.")
+            await manage.servers.allow_tools(caller, name, tools, allowed=allowed)
+            what = f"{tools[0]} is" if len(tools) == 1 else f"{len(tools)} tools are"
+            message = f"{what} {'enabled' if allowed else 'disabled'} for everyone."
         case word:
             raise ArgumentError(f"Unknown action {word[:40]!r}.")
     return request.go("server", message=message, name=name)

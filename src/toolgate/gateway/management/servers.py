@@ -1,7 +1,7 @@
 """Adds, changes and removes servers while the gateway runs."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from toolgate.audit import Receipts
 from toolgate.errors import StoreError
@@ -157,10 +157,10 @@ class ServerManagement:
         await self._catalog.replace(self._catalog.server(name).spec, start=True)
         return self._status(name)
 
-    async def allow_tool(
-        self, caller: Caller, server: str, tool: str, *, allowed: bool
+    async def allow_tools(
+        self, caller: Caller, server: str, tools: Sequence[str], *, allowed: bool
     ) -> ServerStatus:
-        """Allow or deny a tool of a server to everyone (`tool_permissions`).
+        """Allow or deny tools of a server to everyone (`tool_permissions`), in one change.
 
         Raises:
             ForbiddenError: The caller lacks the right `manage`.
@@ -168,9 +168,9 @@ class ServerManagement:
         """
         self._visible.must_manage(caller)
         self._catalog.server(server)
-        detail: Json = {"key": f"{server}:{tool}", "allowed": allowed}
+        detail: Json = {"keys": [f"{server}:{tool}" for tool in tools], "allowed": allowed}
         async with self._receipts.change(caller, "switch_tool", detail):
-            await self._registry.switch_tool(caller.project_id, server, tool, allowed=allowed)
+            await self._registry.switch_tools(caller.project_id, server, tools, allowed=allowed)
         return self._status(server)
 
     def spec(self, caller: Caller, name: str) -> ServerSpec:

@@ -39,6 +39,7 @@ async def test_home_shows_each_period_with_the_busiest_tools_and_servers() -> No
             assert "Errors 25.0 % 1 failed" in told
             assert "notes:find 3 0 %" in told
             assert page.count('class="chart"') == 4
+            assert f"Failed calls in the last {period}: 1 call," in page
         server = visible_text(await place.page("server", name="notes"))
         assert "Calls 4 in the last hour" in server
         assert "find()" in server
@@ -97,7 +98,12 @@ async def test_tools_are_grouped_by_server_and_sorted_by_use() -> None:
             "fail",
         ]
         assert keys.findall(await place.page("tools", sort="errors", dir="down"))[0] == "fail"
-        assert keys.findall(await place.page("tools", sort="tokens", dir="down"))[0] == "add"
+        page = await place.page("tools", sort="tokens", dir="down")
+        assert keys.findall(page)[0] == "add"
+        assert '<input type="hidden" name="sort" value="tokens">' in page  # filters keep the order
+        for falls in ("up", "down"):
+            found = await place.page("tools", q="find notes", sort="calls", dir=falls)
+            assert keys.findall(found)[0 if falls == "down" else -1] == "find"
 
 
 async def test_a_search_is_compared_with_another_configuration() -> None:
@@ -158,6 +164,9 @@ async def test_a_rule_shows_what_it_matches_before_it_is_saved() -> None:
         assert "notes:find" in await place.page("options", pick="fin")
         wrong = await place.send("permissions", 400, effect="deny", patterns="notes", to="nobody?")
         assert 'id="to-wrong"' in wrong.text
+        await place.send("permissions", effect="deny", patterns="notes", to="everyone")
+        told = visible_text((await place.client.get("/console/permissions")).text)
+        assert "1 rule added." in told
 
 
 async def test_settings_are_shown_with_their_source_and_changed_with_the_difference(
@@ -178,7 +187,9 @@ async def test_settings_are_shown_with_their_source_and_changed_with_the_differe
         wrong = await place.send(
             "setting", 400, name="discovery.budget_tokens", value="1", do="check"
         )
-        assert "budget_tokens" in visible_text(wrong.text)
+        assert re.search(r'id="value-wrong">.*discovery', wrong.text)
+        unknown = await place.send("setting", 400, name="optimization", value='"fast"', do="check")
+        assert "'fast' does not exist. Available: bm25" in visible_text(unknown.text)
         shown = await place.send("setting", 200, name="mode", value='"all"', do="check")
         assert 'is: + mode = "all"' in visible_text(shown.text)
         assert path.read_text(encoding="utf-8") == before
@@ -262,3 +273,6 @@ async def test_a_pack_is_enabled_and_shows_prompts_rules_and_its_check(tmp_path:
         assert 'id="checked"' in page
         await place.send("packs", name="servoy", do="enable")
         assert 'enable = ["servoy"]' in (tmp_path / "toolgate.toml").read_text(encoding="utf-8")
+        renewed = 'hx-get="/console/packs" hx-trigger="load delay:2500ms"'
+        assert renewed in (await place.client.get("/console/packs")).text
+        assert renewed not in await place.page("packs")

@@ -20,7 +20,7 @@ from toolgate.app.background_tasks import BackgroundTasks
 from toolgate.app.factories.chat import ChatFactory, ChatModels
 from toolgate.app.factories.documents import DocumentFactory
 from toolgate.app.factories.intents import IntentParts, open_intents, working_folder
-from toolgate.app.factories.plugin_checks import check_plugins, sandbox_spec
+from toolgate.app.factories.plugin_checks import check_plugins, plugin_problems, sandbox_spec
 from toolgate.app.factories.search import SearchFactory
 from toolgate.app.factories.storage import Storage, open_storage
 from toolgate.app.pack_updates import PackUpdates
@@ -262,6 +262,7 @@ async def _open_parts(
             signer=storage.signer,
             open_sandbox=lambda: make("sandbox", Sandbox, sandbox_spec(settings().programs), {}),
         ),
+        plugin_problems=plugin_problems,
     )
     stack.push_async_callback(gateway.programs.aclose)
     stack.push_async_callback(gateway.shaper.aclose)

@@ -43,6 +43,7 @@ from toolgate.gateway.listing.server_status import ServerStatusService
 from toolgate.gateway.management import (
     LearningService,
     Management,
+    PluginProblems,
     QuarantineManagement,
     ServerManagement,
     SettingsManagement,
@@ -106,6 +107,7 @@ class Gateway:
         documents: DocumentParts,
         prompts: Prompts,
         results: ResultParts,
+        plugin_problems: PluginProblems,
     ) -> None:
         self._settings = settings
         self._catalog = servers.catalog
@@ -174,7 +176,7 @@ class Gateway:
         """Calls that wait for a person's decision."""
         self.learning = services.learning()
         """What the search has learned from use."""
-        self.manage = services.management()
+        self.manage = services.management(plugin_problems)
         """Operations of administrators."""
 
     @property
@@ -476,7 +478,7 @@ class _ServiceBuilder:
             receipts=self._receipts,
         )
 
-    def management(self) -> Management:
+    def management(self, plugin_problems: PluginProblems) -> Management:
         return Management(
             servers=ServerManagement(
                 servers=self._servers,
@@ -502,7 +504,10 @@ class _ServiceBuilder:
                 receipts=self._receipts,
             ),
             settings=SettingsManagement(
-                self._settings, visible=self.visible, receipts=self._receipts
+                self._settings,
+                plugin_problems=plugin_problems,
+                visible=self.visible,
+                receipts=self._receipts,
             ),
             visibility=VisibilityExplanation(
                 settings=self._settings,

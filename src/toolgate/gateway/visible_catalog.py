@@ -199,7 +199,7 @@ class VisibleCatalog:
         if entry is None or not self._access.decide(caller, "prompt", entry.key).allowed:
             raise UnknownPromptError(
                 f"There is no prompt {name[:100]!r}.",
-                hint="See prompts/list for the available ones.",
+                hint="See the list of prompts for the available ones.",
             )
         return entry
 

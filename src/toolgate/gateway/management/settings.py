@@ -5,13 +5,14 @@ import hashlib
 import os
 import shutil
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from toolgate.audit import Receipts
-from toolgate.errors import ArgumentError, SettingError
+from toolgate.errors import ArgumentError, ConfigError, SettingError
 from toolgate.gateway.visible_catalog import VisibleCatalog
 from toolgate.settings import (
     DescribedSetting,
@@ -25,7 +26,10 @@ from toolgate.settings import (
 )
 from toolgate.types import Caller, Json
 
-__all__ = ["SettingChange", "SettingsManagement"]
+__all__ = ["PluginProblems", "SettingChange", "SettingsManagement"]
+
+PluginProblems: TypeAlias = Callable[[Settings], Sequence[ConfigError]]
+"""Returns what is wrong with the search strategies and other plugins that settings name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,9 +50,15 @@ class SettingsManagement:
     """Lists settings, and changes them in the configuration file."""
 
     def __init__(
-        self, settings: Callable[[], Settings], *, visible: VisibleCatalog, receipts: Receipts
+        self,
+        settings: Callable[[], Settings],
+        *,
+        plugin_problems: PluginProblems,
+        visible: VisibleCatalog,
+        receipts: Receipts,
     ) -> None:
         self._settings = settings
+        self._plugin_problems = plugin_problems
         self._visible = visible
         self._receipts = receipts
 
@@ -73,8 +83,8 @@ class SettingsManagement:
         Raises:
             ForbiddenError: The caller lacks the right `manage`.
             ArgumentError: The setting does not exist, or the value is not TOML.
-            SettingError: There is no file, the value is not valid, or the file cannot be
-                changed.
+            ConfigError: There is no file, the value is not valid, names something that does not
+                exist, or the file cannot be changed.
         """
         described = next((row for row in await self.all(caller) if row.name == name), None)
         if described is None:
@@ -86,12 +96,19 @@ class SettingsManagement:
             except ValueError as error:
                 raise ArgumentError(
                     f"The value {text.strip()[:80]!r} is not valid TOML.",
-                    allowed='Texts stand in quotation marks: "like this".',
+                    hint='Put text in quotation marks: "like this".',
                 ) from error
         path = self._path()
         before = await asyncio.to_thread(read_text, path)
         after = with_setting(before, path, described.key, value)
-        await asyncio.to_thread(_check_text, path, after)
+        checked = await asyncio.to_thread(_checked, path, after)
+        now, then = await asyncio.to_thread(
+            lambda: [self._plugin_problems(each) for each in (self._settings(), checked)]
+        )
+        known = {str(problem) for problem in now}  # what is wrong already is no reason to refuse
+        for problem in then:
+            if str(problem) not in known:
+                raise problem
         return SettingChange(before=before, after=after, state=_state(before))
 
     async def save(self, caller: Caller, name: str, text: str, *, state: str) -> None:
@@ -106,7 +123,7 @@ class SettingsManagement:
         Raises:
             ForbiddenError: The caller lacks the right `manage`.
             ArgumentError: The setting does not exist, or the file has changed since.
-            SettingError: The value is not valid, or the file cannot be written.
+            ConfigError: As `check`, or the file cannot be written.
         """
         change = await self.check(caller, name, text)
         if change.state != state:
@@ -146,8 +163,8 @@ class SettingsManagement:
         return path
 
 
-def _check_text(path: Path, text: str) -> None:
-    """Parse a text as if it were the file.
+def _checked(path: Path, text: str) -> Settings:
+    """Return the settings that a text would be as the file.
 
     Raises:
         SettingError: It is not valid.
@@ -155,7 +172,7 @@ def _check_text(path: Path, text: str) -> None:
     draft = path.with_name(f".{path.name}.{os.getpid()}.check.toml")
     try:
         write_text(draft, text)
-        load(draft)
+        return load(draft)
     except SettingError as error:
         raise SettingError(
             error.failed.replace(str(draft), str(path)), allowed=error.allowed, hint=error.hint

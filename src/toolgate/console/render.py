@@ -60,6 +60,7 @@ class Renderer:
             "hushed": _hushed,
             "json": _pretty,
             "plain": safe_text.plain,
+            "relevance": safe_text.relevance,
             "share": safe_text.share,
             "size": safe_text.size,
             "tokens": estimate_tokens,

@@ -210,6 +210,13 @@ await page.evaluate(axe);
 for (const v of await page.evaluate(async () => (await globalThis.axe.run(document.getElementById("palette"))).violations)) found.axe.push(`palette ${v.id}`);
 await page.keyboard.press("Enter");
 await page.waitForURL(/tool\?key=notes/);
+await page.keyboard.press("Control+k");
+await page.keyboard.type("audit"); // Enter comes before the answer
+await page.keyboard.press("Enter");
+await page.waitForURL(/\/audit$/);
+await page.locator("#q").pressSequentially("notes");
+await page.locator("#audit-actions a[href*='export?q=notes']").waitFor();
+await page.locator("main").focus();
 await page.keyboard.press("g");
 await page.keyboard.press("s");
 await page.waitForURL(/\/servers$/);

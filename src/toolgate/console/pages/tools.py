@@ -92,17 +92,15 @@ async def _list(request: PageRequest) -> Response:
     entries = request.gateway.visible.tools(request.caller)
     if server:
         entries = [tool for tool in entries if tool.server == server]
-    total, ranked = len(entries), list[ToolRow]()
+    total, found = len(entries), dict[str, tuple[CatalogEntry, float]]()
     uses = await _uses(request)
     if query:
-        ranked = await _ranked(request, query, server, uses)
+        found = await _ranked(request, query, server)
         word = query.lower()
-        matching = {row.key for row in ranked}
-        entries = [
-            tool for tool in entries if word in tool.key.lower() and tool.key not in matching
-        ]
-    order = order_of(request)
-    entries = order.sort(entries, _orders(uses))
+        entries = [tool for tool in entries if word in tool.key.lower() and tool.key not in found]
+    order, orders = order_of(request), _orders(uses)
+    entries = order.sort(entries, orders)
+    hits = order.sort((entry for entry, _ in found.values()), orders)
     pages = max(1, -(-len(entries) // _PER_PAGE))
     page = min(request.page_number(), pages)
     rows = [_row(entry, uses) for entry in entries[(page - 1) * _PER_PAGE : page * _PER_PAGE]]
@@ -110,7 +108,7 @@ async def _list(request: PageRequest) -> Response:
         "tools.html",
         groups=_grouped(rows) if not order.name else [("", rows)],
         rows=rows,
-        ranked=ranked,
+        ranked=[_row(entry, uses, relevance=found[entry.key][1]) for entry in hits],
         total=total,
         named=len(entries),
         page=page,
@@ -165,9 +163,9 @@ def _grouped(rows: Sequence[ToolRow]) -> list[tuple[str, list[ToolRow]]]:
 
 
 async def _ranked(
-    request: PageRequest, query: str, server: str, uses: Mapping[str, ToolUsage]
-) -> list[ToolRow]:
-    """Return the tools that a model would be shown for a request."""
+    request: PageRequest, query: str, server: str
+) -> dict[str, tuple[CatalogEntry, float]]:
+    """Return the tools that a model would be shown, best first: by key, with their relevance."""
     search_request = DiscoverRequest(
         queries=(query[:1000],),
         max_results=_RANKED,
@@ -175,12 +173,12 @@ async def _ranked(
         include_core=False,
     )
     discovery = await request.gateway.discovery.discover(request.caller, search_request)
-    rows: list[ToolRow] = []
+    found: dict[str, tuple[CatalogEntry, float]] = {}
     for hit in discovery.results:
         entry = request.gateway.visible.tool_or_none(request.caller, hit.tool_key)
         if entry is not None and not hit.weak:
-            rows.append(_row(entry, uses, relevance=hit.relevance))
-    return rows
+            found[entry.key] = (entry, hit.relevance)
+    return found
 
 
 def _row(
@@ -319,7 +317,7 @@ async def _change_override(request: PageRequest) -> Response:
             message = f"Override of {saved.toolKey} removed."
         case word:
             raise ArgumentError(f"Unknown action {word[:40]!r}.")
-    return request.go("override", message=message, key=saved.toolKey)
+    return request.go("override", message=f"{message} {saved.notice}".strip(), key=saved.toolKey)
 
 
 def _override_page(

@@ -116,12 +116,21 @@
     event.preventDefault();
     openPalette();
   });
+  // Enter may come before the answer to the last letters: what is listed until then is something else.
+  let isEntered = false;
+  const openFirst = () => {
+    const list = palette?.querySelector(".finds");
+    if (!isEntered || list?.dataset.text !== palette.querySelector("input").value.trim()) return;
+    isEntered = false;
+    location.assign(list.querySelector("a").href);
+  };
   palette?.addEventListener("submit", (event) => {
-    const first = palette.querySelector(".finds a");
-    if (!first) return;
     event.preventDefault();
-    location.assign(first.href);
+    isEntered = true;
+    openFirst();
   });
+  palette?.addEventListener("input", () => (isEntered = false));
+  document.addEventListener("htmx:after:swap", openFirst);
   palette?.addEventListener("keydown", (event) => {
     if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
     event.preventDefault();

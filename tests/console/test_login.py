@@ -97,9 +97,13 @@ async def test_what_was_typed_before_another_tab_logged_in_is_kept() -> None:
 
 async def test_a_session_can_be_ended_by_somebody_else() -> None:
     async with open_console(settings=REQUIRED) as place:
+        system = "Windows NT 10.0; Win64; x64; rv:140.0"
+        place.client.headers["user-agent"] = f"Mozilla/5.0 ({system}) Gecko/20100101 Firefox/140.0"
         await log_in(place, await token(place, "anna", "admin"))
         [session] = await place.app.store.sessions.list_all()
-        assert "anna" in visible_text(await place.page("sessions"))
+        told = visible_text(await place.page("sessions"))
+        assert "anna" in told
+        assert "Firefox on Windows" in told
         await place.app.store.sessions.delete(session.session_id)
         assert (await place.client.get("/console")).status_code == 303
 

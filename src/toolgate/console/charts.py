@@ -31,7 +31,7 @@ def bars(values: Sequence[tuple[str, float, float]], *, label: str, unit: str = 
     Args:
         values: Label, total and part of each bar, oldest first.
         label: Description for screen readers.
-        unit: What is counted.
+        unit: What is counted, in the plural.
     """
     highest = max((whole for _, whole, _ in values), default=0)
     width = max(len(values), 1) * (_BAR + _GAP)
@@ -44,12 +44,17 @@ def bars(values: Sequence[tuple[str, float, float]], *, label: str, unit: str = 
             shapes.append(_bar("bar", left, _HEIGHT - high, high))
             if low:
                 shapes.append(_bar("bar failed", left, _HEIGHT - low, low))
-            text = f"{about}: {whole:,.0f} {unit}" + (f", {part:,.0f} failed" if part else "")
+            text = f"{about}: {_counted(whole, unit)}" + (f", {part:,.0f} failed" if part else "")
             shapes.append(_hover(left, text))
     total, failed = sum(whole for _, whole, _ in values), sum(part for _, _, part in values)
-    summary = f"{label}: {total:,.0f} {unit}"
+    summary = f"{label}: {_counted(total, unit)}"
     summary += f", {failed:,.0f} failed" if failed else ""
     return _chart(f"{summary}; at most {highest:,.0f} at a time.", width, shapes)
+
+
+def _counted(number: float, unit: str) -> str:
+    text = f"{number:,.0f}"
+    return f"{text} {unit.removesuffix('s') if text == '1' else unit}"
 
 
 def lines(

@@ -14,6 +14,29 @@ from toolgate.types import json_array
 __all__ = ["ROUTES"]
 
 
+_BROWSERS = (
+    ("Edg/", "Edge"),
+    ("OPR/", "Opera"),
+    ("Firefox/", "Firefox"),
+    ("Chrome/", "Chrome"),
+    ("Safari/", "Safari"),
+)
+"""What a `User-Agent` contains, and the browser. Most also name browsers further down the list:
+https://developer.mozilla.org/en-US/docs/Web/HTTP/Guides/Browser_detection_using_the_user_agent
+"""
+
+_SYSTEMS = (
+    ("Windows", "Windows"),
+    ("Android", "Android"),
+    ("iPhone", "iPhone"),
+    ("iPad", "iPad"),
+    ("Mac OS X", "macOS"),
+    ("CrOS", "ChromeOS"),
+    ("Linux", "Linux"),
+)
+"""What a `User-Agent` contains, and the system; Android also names Linux."""
+
+
 async def _show(request: PageRequest) -> Response:
     if request.is_known:
         return request.go("")
@@ -86,7 +109,16 @@ async def _sessions(request: PageRequest) -> Response:
         if session.expires_at > current_time
     ]
     required = request.gateway.admission.required
-    return request.page("sessions.html", sessions=sessions, required=required)
+    return request.page(
+        "sessions.html", sessions=sessions, required=required, browser_of=_browser_of
+    )
+
+
+def _browser_of(agent: str) -> str:
+    """Return the browser and the system that a `User-Agent` names; itself if they are unknown."""
+    browser = next((name for mark, name in _BROWSERS if mark in agent), "")
+    system = next((name for mark, name in _SYSTEMS if mark in agent), "")
+    return f"{browser} on {system}" if browser and system else browser or agent
 
 
 async def _end_session(request: PageRequest) -> Response:

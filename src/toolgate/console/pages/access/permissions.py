@@ -65,7 +65,9 @@ async def _act(request: PageRequest) -> Response:
         to=[word.strip() for word in request.value("to").split(",") if word.strip()],
         hint=request.value("hint"),
     )
-    return request.go("permissions", message=f"{len(added)} rules added.")
+    return request.go(
+        "permissions", message=f"{len(added)} rule{'s' if len(added) != 1 else ''} added."
+    )
 
 
 ROUTES = (Route(path="permissions", show=_show, act=_act),)

@@ -89,7 +89,8 @@ async def _act(request: PageRequest) -> Response:
     await request.gateway.admin.save_project(
         request.caller, name, settings=_settings(request, project)
     )
-    return request.go("project", message=f"Project {name} saved.", name=name)
+    saved = "Default project" if name == DEFAULT_PROJECT else f"Project {name}"
+    return request.go("project", message=f"{saved} saved.", name=name)
 
 
 def _settings(request: PageRequest, project: ProjectView) -> Json:

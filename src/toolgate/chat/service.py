@@ -16,6 +16,7 @@ from toolgate.chat.runs import Run, Runs
 from toolgate.chat.thread_lease import ThreadLeases, TurnWriter
 from toolgate.chat.threads import ThreadService
 from toolgate.chat.transcript import from_stored, to_stored, usable
+from toolgate.chat.turn_start import TurnStart, new_in
 from toolgate.chat.turns.budget import Budget, BudgetExceededError
 from toolgate.chat.turns.compaction import compacted
 from toolgate.chat.turns.failure import NO_ANSWER, friendly
@@ -172,15 +173,9 @@ class ChatService:
 
     async def _in_thread(self, run: Run, request: TurnRequest) -> Outcome:
         """Run a turn whose conversation is stored here."""
-        async with self._leases.hold(run, request) as claim:
-            thread = claim.thread
-            project = await self.threads.project_settings(request.caller)
-            choices = choices_from(
-                self._services.settings(), project, thread.settings, request.choices
-            )
-            stored = await self._store.messages(
-                thread.thread_id, after=int(thread.state.get("from", 0))
-            )
+        start = TurnStart(request, run.run_id, self._services.settings)
+        async with self._leases.hold(run, request, start) as claim:
+            thread, choices, stored = claim.thread, start.choices, start.stored
             history, question, system = _split(self._whole(request) if request.is_whole else ())
             starts = request.is_whole and not stored
             if starts and history:
@@ -195,7 +190,8 @@ class ChatService:
             else:
                 turn = self._turn(run, request, choices)
                 turn.system = system
-                new_messages = question if starts else _new_in(request)
+                new_messages = start.question or (question if starts else new_in(request))
+                writer.messages_written = len(start.question)
                 state: TurnState = {"messages": [turn.note(message) for message in new_messages]}
                 turn.pending = pending_calls(thread.state, messages)
                 turn.history = usable([*messages, *placeholders(turn.pending)])
@@ -366,19 +362,6 @@ def _split(
     rest = [message for message in messages if message.role != "system"]
     last = max((at for at, message in enumerate(rest) if message.role == "user"), default=0)
     return tuple(rest[:last]), rest[last:], system
-
-
-def _new_in(request: TurnRequest) -> list[Message]:
-    """Return the new messages for a thread: results of the client's tools, or the last question."""
-    tail: list[Message] = []
-    for message in reversed(request.messages):
-        if message.role != "tool":
-            break
-        tail.insert(0, message)
-    if tail:
-        return tail
-    last = next((message for message in reversed(request.messages) if message.role == "user"), None)
-    return [] if last is None else [last]
 
 
 def _look_at(task: "asyncio.Task[Outcome]") -> None:

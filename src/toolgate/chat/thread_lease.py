@@ -12,12 +12,13 @@ from toolgate.chat.base import Choices, Outcome, TurnRequest
 from toolgate.chat.runs import Run
 from toolgate.chat.threads import ThreadService
 from toolgate.chat.transcript import to_stored
+from toolgate.chat.turn_start import without_history
 from toolgate.chat.turns.compaction import Compaction
 from toolgate.chat.turns.messages import INTERRUPTED, unanswered
 from toolgate.chat.turns.turn import Turn
 from toolgate.errors import StoreError, ThreadBusyError
 from toolgate.models.llm import Message
-from toolgate.store import StoredThread, ThreadRepository
+from toolgate.store import StoredThread, ThreadRepository, TurnOpening
 from toolgate.types import Json
 
 __all__ = ["ThreadClaim", "ThreadLeases", "TurnWriter"]
@@ -59,7 +60,9 @@ class ThreadLeases:
         self._locks: dict[tuple[str, str, str], ThreadQueue] = {}
 
     @asynccontextmanager
-    async def hold(self, run: Run, request: TurnRequest) -> AsyncGenerator[ThreadClaim]:
+    async def hold(
+        self, run: Run, request: TurnRequest, opening: TurnOpening
+    ) -> AsyncGenerator[ThreadClaim]:
         """Claim the thread: its turns run one after another."""
         caller, name = request.caller, request.thread or ""
         key = (caller.project_id, caller.caller_id, name)
@@ -71,7 +74,7 @@ class ThreadLeases:
             async with queue.lock:
                 queue.running = run
                 try:
-                    claim = ThreadClaim(await self._claim(run, request))
+                    claim = ThreadClaim(await self._claim(run, request, opening))
                     try:
                         async with self._lease_renewed(claim.thread, run):
                             yield claim
@@ -109,7 +112,7 @@ class ThreadLeases:
             running.wants_rollback = policy == "rollback"
             running.cancel()
 
-    async def _claim(self, run: Run, request: TurnRequest) -> StoredThread:
+    async def _claim(self, run: Run, request: TurnRequest, opening: TurnOpening) -> StoredThread:
         """Claim the thread in the store, too, since other processes may use it."""
         caller = request.caller
         fresh = StoredThread(
@@ -126,6 +129,7 @@ class ThreadLeases:
                 until=utc_now(plus_s=_LEASE_S),
                 now=utc_now(),
                 over=over,
+                opening=opening,
             )
             if thread.running == run.run_id:
                 return thread
@@ -236,9 +240,7 @@ class TurnWriter:
         turn = self.turn
         fresh = messages[self.messages_written :]
         if not self._choices.history:
-            fresh = [
-                replace(message, notes={**message.notes, "history_off": True}) for message in fresh
-            ]
+            fresh = without_history(fresh)
         artifacts, spending = (
             turn.artifacts[self._artifacts_written :],
             turn.spending[self._spending_written :],

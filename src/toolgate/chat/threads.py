@@ -9,13 +9,10 @@ from toolgate.chat.transcript import message_views
 from toolgate.chat.turns.turn_settings import choices_from, read_choices
 from toolgate.models.llm import ModelRegistry
 from toolgate.settings import ChatSettings
-from toolgate.store import StoredThread, ThreadRepository
+from toolgate.store import PROJECT_THREAD, StoredThread, ThreadRepository
 from toolgate.types import Caller, Json, json_array, json_object
 
 __all__ = ["ThreadService"]
-
-_PROJECT = ""
-"""Name and owner of the row with the settings of a project."""
 
 
 class ThreadService:
@@ -61,15 +58,15 @@ class ThreadService:
         unknown = set(changes) - {item.name for item in fields(Choices)}
         if unknown:
             read_choices(dict.fromkeys(unknown, ""))
-        owner = _PROJECT if thread is None else caller.caller_id
-        stored = await self._store.get(caller.project_id, owner, thread or _PROJECT)
+        owner = PROJECT_THREAD if thread is None else caller.caller_id
+        stored = await self._store.get(caller.project_id, owner, thread or PROJECT_THREAD)
         values = dict(stored.settings) if stored is not None else {}
         values = {name: value for name, value in {**values, **changes}.items() if value is not None}
         row = StoredThread(
             thread_id=new_id(),
             project_id=caller.project_id,
             caller_id=owner,
-            name=thread or _PROJECT,
+            name=thread or PROJECT_THREAD,
         )
         await self._store.save_settings(row, values, now=utc_now())
         return await self.settings(caller, thread)
@@ -79,7 +76,7 @@ class ThreadService:
 
     async def project_settings(self, caller: Caller) -> Json:
         """Return the settings for all threads of a project."""
-        row = await self._store.get(caller.project_id, _PROJECT, _PROJECT)
+        row = await self._store.get(caller.project_id, PROJECT_THREAD, PROJECT_THREAD)
         return {} if row is None else row.settings
 
     async def recent(

@@ -84,12 +84,14 @@ from toolgate.store.repositories.statements import (
     StoredStatement,
 )
 from toolgate.store.repositories.threads import (
+    PROJECT_THREAD,
     RESPONSE_PREFIX,
     StoredArtifact,
     StoredMessage,
     StoredSpending,
     StoredThread,
     ThreadRepository,
+    TurnOpening,
 )
 from toolgate.store.repositories.tool_texts import (
     StoredModel,
@@ -110,6 +112,7 @@ from toolgate.types import PluginSpec
 
 __all__ = [
     "DURATION_BOUNDS_MS",
+    "PROJECT_THREAD",
     "RESPONSE_PREFIX",
     "AccessRepository",
     "ApprovalFilter",
@@ -187,6 +190,7 @@ __all__ = [
     "ToolTextRepository",
     "ToolUsage",
     "ToolVersion",
+    "TurnOpening",
     "UnlinkedTexts",
     "UsageEntry",
     "UsageFilter",

@@ -7,13 +7,18 @@ from typing import Any, Protocol
 from toolgate.types import Json
 
 __all__ = [
+    "PROJECT_THREAD",
     "RESPONSE_PREFIX",
     "StoredArtifact",
     "StoredMessage",
     "StoredSpending",
     "StoredThread",
     "ThreadRepository",
+    "TurnOpening",
 ]
+
+PROJECT_THREAD = ""
+"""Name and owner of the thread whose settings are those of its project."""
 
 RESPONSE_PREFIX = "response-"
 """Start of the names of threads that belong to a single response: no person named them, and a
@@ -127,6 +132,30 @@ class StoredSpending:
     """UTC, ISO 8601."""
 
 
+class TurnOpening(Protocol):
+    """What a turn reads and writes when it begins, in the transaction that claims its thread."""
+
+    def read_after(self, thread: StoredThread, /) -> int:
+        """Return the number of the last message that is not read."""
+        ...
+
+    def first_messages(
+        self,
+        thread: StoredThread,
+        project_settings: Json,
+        messages: Sequence[StoredMessage],
+        /,
+    ) -> Sequence[StoredMessage]:
+        """Return the messages to write. Runs in a worker thread.
+
+        Args:
+            thread: The claimed thread.
+            project_settings: The settings of all threads of the project.
+            messages: Messages of the thread after `read_after`, oldest first.
+        """
+        ...
+
+
 class ThreadRepository(Protocol):
     """Chat threads. Each method is one transaction."""
 
@@ -153,12 +182,20 @@ class ThreadRepository(Protocol):
         ...
 
     async def begin_turn(
-        self, thread: StoredThread, *, turn_id: str, until: str, now: str, over: str = ""
+        self,
+        thread: StoredThread,
+        *,
+        turn_id: str,
+        until: str,
+        now: str,
+        over: str = "",
+        opening: TurnOpening | None = None,
     ) -> StoredThread:
         """Create the thread if needed, and claim the right to run a turn in it.
 
         The claim succeeds if no turn is running, if the running one counts as dead, or if it is
-        `over`. In the returned thread, `running` says who has the right.
+        `over`. In the returned thread, `running` says who has the right. `opening` is used only
+        if the claim succeeds; if it raises, nothing is written.
         """
         ...
 

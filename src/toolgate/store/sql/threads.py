@@ -11,6 +11,7 @@ from sqlalchemy import (
     Connection,
     RowMapping,
     bindparam,
+    case,
     delete,
     func,
     select,
@@ -21,11 +22,13 @@ from toolgate.store.engine import tables
 from toolgate.store.engine.database import Insert, SqlDatabase
 from toolgate.store.engine.text import escape_text, unescape_text
 from toolgate.store.repositories.threads import (
+    PROJECT_THREAD,
     RESPONSE_PREFIX,
     StoredArtifact,
     StoredMessage,
     StoredSpending,
     StoredThread,
+    TurnOpening,
 )
 from toolgate.types import Json
 
@@ -71,11 +74,13 @@ _GROW = (
     .returning(_THREADS.c.last_number)
 )
 _GROW_WITH_STATE = _GROW.values(state=bindparam("now_in"))
-_SET_FREE = (
-    update(_THREADS)
-    .where(_MINE, _THREADS.c.running == bindparam("turn"))
-    .values(running="", running_until="")
-)
+_RUNS = _THREADS.c.running == bindparam("turn")
+_FREED: dict[str, Any] = {
+    "running": case((_RUNS, ""), else_=_THREADS.c.running),
+    "running_until": case((_RUNS, ""), else_=_THREADS.c.running_until),
+}
+_GROW_AND_END = _GROW.values(**_FREED)
+_GROW_AND_END_WITH_STATE = _GROW_WITH_STATE.values(**_FREED)
 _SAY = _MESSAGES.insert()
 _SPEND = _SPENDING.insert()
 _SPENT = select(func.coalesce(func.max(_SPENDING.c.number), 0)).where(
@@ -116,12 +121,24 @@ class SqlThreads:
         )
 
     async def begin_turn(
-        self, thread: StoredThread, *, turn_id: str, until: str, now: str, over: str = ""
+        self,
+        thread: StoredThread,
+        *,
+        turn_id: str,
+        until: str,
+        now: str,
+        over: str = "",
+        opening: TurnOpening | None = None,
     ) -> StoredThread:
         """Create the thread if needed, and claim the right to run a turn in it."""
-        return await self._database.write(
-            lambda opened: _begin(opened, self._database.insert, thread, turn_id, until, now, over)
-        )
+
+        def work(opened: Connection) -> StoredThread:
+            stored = _begin(opened, self._database.insert, thread, turn_id, until, now, over)
+            if opening is not None and stored.running == turn_id:
+                _open(opened, stored, opening, now)
+            return stored
+
+        return await self._database.write(work)
 
     async def extend_turn(self, thread_id: str, *, turn_id: str, until: str) -> bool:
         """Keep a turn alive. False if another turn has taken over."""
@@ -287,6 +304,15 @@ def _begin(
     return stored if again is None else again
 
 
+def _open(opened: Connection, thread: StoredThread, opening: TurnOpening, now: str) -> None:
+    """Read what a turn needs, and write its first messages."""
+    project = _find(opened, thread.project_id, PROJECT_THREAD, PROJECT_THREAD)
+    messages = _messages(opened, thread.thread_id, opening.read_after(thread), None, None)
+    first = opening.first_messages(thread, {} if project is None else project.settings, messages)
+    if first:
+        _append(opened, thread.thread_id, first, None, "", now)
+
+
 def _append(
     opened: Connection,
     thread_id: str,
@@ -297,15 +323,16 @@ def _append(
 ) -> int:
     """Number and write messages, and update their thread."""
     size = sum(_ROW_BYTES + len(str(message.body)) for message in messages)
-    grown = {"its_id": thread_id, "more": len(messages), "at": now, "bytes": size}
+    grown: dict[str, Any] = {"its_id": thread_id, "more": len(messages), "at": now, "bytes": size}
     # First, since it locks the row: two turns never take the same numbers.
-    if state is None:
-        grows = opened.execute(_GROW, grown)
-    else:
-        grows = opened.execute(_GROW_WITH_STATE, {**grown, "now_in": _packed(state)})
-    last: int | None = grows.scalar_one_or_none()
     if ends:
-        opened.execute(_SET_FREE, {"its_id": thread_id, "turn": ends})
+        grown["turn"] = ends
+    if state is None:
+        grows = opened.execute(_GROW_AND_END if ends else _GROW, grown)
+    else:
+        statement = _GROW_AND_END_WITH_STATE if ends else _GROW_WITH_STATE
+        grows = opened.execute(statement, {**grown, "now_in": _packed(state)})
+    last: int | None = grows.scalar_one_or_none()
     if last is None or not messages:
         return last or 0
     first = last - len(messages) + 1

@@ -1,18 +1,22 @@
 """The store contract for chat threads, their messages, and stored prompts."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 from anyio import create_task_group
 
 from toolgate.store import (
+    PROJECT_THREAD,
     RESPONSE_PREFIX,
     PrunedCounts,
     Retention,
     Store,
     StoredArtifact,
+    StoredMessage,
     StoredPrompt,
     StoredSpending,
+    StoredThread,
 )
 from toolgate.testing.contracts.store.fixtures import StoreFixtures
 from toolgate.testing.contracts.store.samples import (
@@ -22,8 +26,30 @@ from toolgate.testing.contracts.store.samples import (
     minute_at,
     sample_thread,
 )
+from toolgate.types import Json
 
 __all__ = ["ThreadContract"]
+
+
+class _Opening:
+    """Reads all but the first message, and writes a question."""
+
+    def __init__(self, *, fails: bool = False) -> None:
+        self._fails = fails
+        self.project_settings: Json | None = None
+        self.messages: Sequence[StoredMessage] = ()
+
+    def read_after(self, thread: StoredThread) -> int:
+        return thread.last_number - 1
+
+    def first_messages(
+        self, thread: StoredThread, project_settings: Json, messages: Sequence[StoredMessage]
+    ) -> Sequence[StoredMessage]:
+        if self._fails:
+            raise LookupError(thread.thread_id)
+        self.project_settings, self.messages = project_settings, messages
+        body: Json = {"content": "Hello"}
+        return [StoredMessage(number=0, turn_id=thread.running, role="user", body=body)]
 
 
 @pytest.mark.anyio
@@ -56,6 +82,37 @@ class ThreadContract(StoreFixtures):
         assert thread.running == "three"  # only its own end sets it free
         await store.threads.append_messages("t1", (), ends="three", now=minute_at(53))
         assert (await other.threads.select(SAMPLE_PROJECT, "local"))[0].running == ""
+
+    async def test_a_turn_begins_with_all_it_needs_or_not_at_all(
+        self, store: Store, other: Store
+    ) -> None:
+        """Claim, reads and first messages are one transaction."""
+        of_project = replace(sample_thread("p"), caller_id=PROJECT_THREAD, name=PROJECT_THREAD)
+        await store.threads.save_settings(of_project, {"top_k": 3}, now=minute_at(0))
+        await store.threads.save_settings(sample_thread("t1"), {}, now=minute_at(0))
+        await append_turn(store, "t1", "before")
+
+        async def begin(opening: _Opening, turn_id: str) -> str:
+            thread = await other.threads.begin_turn(
+                sample_thread("t2"),
+                turn_id=turn_id,
+                until=minute_at(30),
+                now=minute_at(1),
+                opening=opening,
+            )
+            return thread.running
+
+        with pytest.raises(LookupError):
+            await begin(_Opening(fails=True), "failed")
+        first, second = _Opening(), _Opening()
+        assert await begin(first, "first") == "first"
+        assert await begin(second, "second") == "first"
+        stored = await store.threads.messages("t1")
+
+        assert (first.project_settings, second.project_settings) == ({"top_k": 3}, None)
+        assert [message.turn_id for message in first.messages] == ["before"]
+        assert first.messages[0].number == 2
+        assert [message.turn_id for message in stored] == ["before", "before", "first"]
 
     async def test_messages_are_numbered_in_the_order_in_which_they_are_kept(
         self, store: Store, other: Store

@@ -228,11 +228,11 @@ def test_the_serving_process_loads_no_library_of_the_command_line(loaded_by: Loa
     The expressions of intent detection wait for the first message.
     """
     modules = loaded_by(
-        "import toolgate.cli.serving.serve, toolgate.cli.serving._process;"
+        "from toolgate.cli.serving.serve import load_process; load_process();"
         "import toolgate.cli.serving._attach;"
         "from toolgate.intents.patterns import are_compiled; assert not are_compiled()"
     )
-    assert not {"typer", "rich", "alembic"} & modules
+    assert not {"typer", "rich", "alembic", "click", "multiprocessing"} & modules
 
 
 def test_a_relay_loads_nothing_of_a_gateway(loaded_by: LoadedBy) -> None:

@@ -10,8 +10,9 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 import anyio
-import uvicorn
 from anyio.abc import TaskStatus
+from uvicorn.config import Config
+from uvicorn.server import Server
 
 from toolgate.app.app import App
 from toolgate.errors import SettingError
@@ -97,7 +98,7 @@ async def serve(
     listener = worker.listener if worker else bind(host, port)
     listen(listener)
     application = build_app(app, host=host, others=worker)
-    config = uvicorn.Config(
+    config = Config(
         application,
         http=HttpParser,
         ws="none",
@@ -138,13 +139,13 @@ async def serve(
         tasks.cancel_scope.cancel()
 
 
-class _Server(uvicorn.Server):
+class _Server(Server):
     """Uvicorn with its own acceptor and without its signal handling.
 
     Call `open` first, then run `accept` in parallel with `main_loop`, then `close`.
     """
 
-    def __init__(self, config: uvicorn.Config, connections: ClientConnections) -> None:
+    def __init__(self, config: Config, connections: ClientConnections) -> None:
         super().__init__(config)
         self._open_connections = connections
         self._accepting = anyio.CancelScope()

@@ -2,13 +2,14 @@
 
 from dataclasses import replace
 from importlib import import_module
+from types import ModuleType
 
-from toolgate.base.processes.memory import starting
+from toolgate.base.processes.memory import defer, starting
 from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.terminal._context import DEV_HELP, set_shared_options, shared_options
 from toolgate.cli.terminal._plain_command import Option, PlainCommand
 
-__all__ = ["command"]
+__all__ = ["command", "load_process"]
 
 
 def serve(
@@ -29,9 +30,14 @@ def serve(
     if count > 1:
         supervisor = import_module("toolgate.cli.serving.workers.supervisor")
         return int(supervisor.supervise(loaded, host, port, count))
+    return int(load_process().serve(loaded, host, port))
+
+
+def load_process() -> ModuleType:
+    """Import what serves, without the command lines of libraries."""
     with starting():
-        process = import_module("toolgate.cli.serving._process")
-    return int(process.serve(loaded, host, port))
+        defer("uvicorn")  # it also imports click, multiprocessing and watchfiles
+        return import_module("toolgate.cli.serving._process")
 
 
 command = PlainCommand(

@@ -20,6 +20,7 @@ from importlib import import_module
 from types import FrameType
 from typing import NoReturn
 
+from toolgate.base.processes.memory import defer
 from toolgate.types import Json, json_object
 
 __all__ = ["MAX_MESSAGE_BYTES", "serve_forks"]
@@ -69,6 +70,7 @@ def _wake(number: int, frame: FrameType | None) -> None:
 
 
 def _import_gateway() -> None:
+    defer("uvicorn")
     import_module(_GATEWAY).limit_memory()
     for name in _SHARED_MODULES:
         import_module(name)

@@ -277,11 +277,16 @@ async def test_a_server_that_fails_at_its_start_says_why() -> None:
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "my_tools.py"
     path.write_text(
+        "from __future__ import annotations\n"
+        "from dataclasses import dataclass\n"
         "from toolgate.upstream import tool\n"
+        "@dataclass\n"
+        "class Sum:\n"
+        "    total: int\n"
         "@tool\n"
         "def add(a: int, b: int = 2) -> int:\n"
         '    """Add."""\n'
-        "    return a + b\n"
+        "    return Sum(a + b).total\n"
         "class Box:\n"
         "    inner = [add]\n",
         encoding="utf-8",
@@ -291,7 +296,9 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("name", ["my_tools", "my_tools:add", "my_tools:Box.inner", "{file}:add"])
+@pytest.mark.parametrize(
+    "name", ["my_tools", "my_tools:add", "my_tools:Box.inner", "{file}", "{file}:add"]
+)
 async def test_a_target_is_loaded_by_its_name(module: Path, name: str) -> None:
     wire = wire_to(name.format(file=module))
     await wire.open(WireRecorder())

@@ -84,10 +84,14 @@ def test_every_kind_of_server_is_read_with_its_options(tmp_path: Path) -> None:
         type = "streamable-http"
         [server.mine]
         python = "my_tools.server:mcp"
+        [server.notes]
+        python = "tools/notes.py"
+        [server.note]
+        python = "tools/notes.py:add"
         """,
         TOKEN="secret",
     )
-    github, docs, old, older, newer, mine = settings.servers
+    github, docs, old, older, newer, mine, notes, note = settings.servers
     assert github.kind == "stdio"
     assert github.options == {
         "command": "npx",
@@ -107,6 +111,8 @@ def test_every_kind_of_server_is_read_with_its_options(tmp_path: Path) -> None:
     assert (old.kind, old.enabled) == ("sse", False)
     assert (older.kind, newer.kind) == ("sse", "http")
     assert (mine.kind, mine.options) == ("inprocess", {"target": "my_tools.server:mcp"})
+    assert notes.options == {"target": str(tmp_path / "tools" / "notes.py")}
+    assert note.options == {"target": f"{tmp_path / 'tools' / 'notes.py'}:add"}
     assert github.source == str(tmp_path / "toolgate.toml")
     assert settings.notices == ()
 
@@ -259,10 +265,10 @@ MALFORMED = {
         "toolgate.toml, line 2: url of server.a is not a server URL. Expected: "
         "http://HOST[:PORT]/PATH or https://… Correct it.",
     ),
-    "no object": (
-        '[server.a]\npython = "my_tools"',
-        "toolgate.toml, line 2: python of server.a is 'my_tools'. Expected: \"module:attribute\", "
-        'such as "my_tools.server:mcp".',
+    "no name of an object": (
+        '[server.a]\npython = "my tools"',
+        "toolgate.toml, line 2: python of server.a is 'my tools'. Expected: \"FILE.py\", "
+        '"FILE.py:NAME", "MODULE" or "MODULE:NAME", such as "my_tools.py".',
     ),
     "header that HTTP refuses": (
         '[server.a]\nurl = "http://h/"\nheaders = { X = "a\\nb" }',

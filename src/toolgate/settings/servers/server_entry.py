@@ -65,6 +65,12 @@ _SECRET_VALUE = re.compile(
 
 _HIDDEN = "***"
 
+_IDENTIFIERS = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
+_TARGET = re.compile(
+    rf"(?P<file>.+\.py)(?P<attribute>:{_IDENTIFIERS})?|{_IDENTIFIERS}(?::{_IDENTIFIERS})?"
+)
+"""What `python` may name: a file or a module, or an object in it."""
+
 
 def server_name(original: str) -> str:
     """Return a valid name for tool keys: the original if it fits, else cut, with a hash appended.
@@ -300,7 +306,7 @@ def _options(
     kind: str, table: ServerTable, location: EntryLocation, environment: Mapping[str, str]
 ) -> Json:
     if kind == "inprocess":
-        return {"target": _target(table.python, location)}
+        return {"target": _target(table.python, location, environment)}
     if kind == "stdio":
         return _program(table, location, environment)
     if kind not in {"http", "sse"}:
@@ -420,16 +426,19 @@ def _program(table: ServerTable, location: EntryLocation, environment: Mapping[s
     return options
 
 
-def _target(python: str, location: EntryLocation) -> str:
-    module, colon, attribute = python.partition(":")
-    names = [*module.split("."), *attribute.split(".")]
-    if colon and all(name.isidentifier() for name in names):
-        return python
-    raise location.document.error(
-        (*location.path, "python"),
-        f"python of {dotted(location.path)} is {python[:60]!r}.",
-        allowed='Expected: "module:attribute", such as "my_tools.server:mcp".',
-    )
+def _target(python: str, location: EntryLocation, environment: Mapping[str, str]) -> str:
+    """Return the name of the object; a file is relative to the folder of the configuration."""
+    named = _TARGET.fullmatch(python)
+    if named is None:
+        raise location.document.error(
+            (*location.path, "python"),
+            f"python of {dotted(location.path)} is {python[:60]!r}.",
+            allowed='Expected: "FILE.py", "FILE.py:NAME", "MODULE" or "MODULE:NAME", '
+            'such as "my_tools.py".',
+        )
+    if file := named["file"]:
+        return f"{location.folder / expand_home(file, environment)}{named['attribute'] or ''}"
+    return python
 
 
 def _check_url(url: str, location: EntryLocation, key: str = "url") -> None:

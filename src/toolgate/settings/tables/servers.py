@@ -191,7 +191,9 @@ class ServerTable:
     """Table `[server.NAME.options]`: options of a plugin's transport."""
 
     python: str = ""
-    """`module:attribute` of a FastMCP server that runs inside Toolgate."""
+    """Python code that runs inside Toolgate: `FILE.py` or `MODULE` with functions marked with
+    `@tool`, or one object in it, `FILE.py:NAME` or `MODULE:NAME`: a function, a list of functions
+    or a FastMCP server. Files are relative to the folder of the configuration."""
 
     timeout_s: float = between(60.0, 0.001, 86_400)
     """How long a call may go without reporting progress, in seconds; 0.001 to 86,400."""

@@ -1,13 +1,15 @@
 """The transport `inprocess`: a server that is a Python object in this process.
 
 The object is a FastMCP server, a server of the `mcp` library, or functions marked with `@tool`;
-or its name, `module:attribute` or `file.py:attribute`, which is loaded when the wire is opened.
+or its name, `MODULE:NAME` or `FILE.py:NAME`, which is loaded when the wire is opened.
 Messages are serialized as for every other transport, so that neither side can change the other's
 objects.
 """
 
 import asyncio
+import hashlib
 import logging
+import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -48,6 +50,9 @@ log = logging.getLogger(__name__)
 SEND_S = 2.0
 """Seconds a notification waits for a server that does not read."""
 
+_OF_FILE = "toolgate_file_"
+"""Start of the names under which files are registered as modules."""
+
 PATIENCE_S = 2.0
 """Seconds a server has to end by itself."""
 
@@ -57,7 +62,7 @@ class Options:
     """The object that is the server."""
 
     target: object
-    """The object, or `module:attribute` or `file.py:attribute`; a name without an attribute
+    """The object, or its name, `MODULE:NAME` or `FILE.py:NAME`; a name without an object in it
     means all functions in it that are marked with `@tool`."""
 
     def __post_init__(self) -> None:
@@ -70,7 +75,7 @@ class Options:
             isinstance(self.target, str) and not self.target.partition(":")[0].strip()
         ):
             raise OptionError(
-                "target is empty.", allowed="Allowed: module:attribute, or an object."
+                "target is empty.", allowed="Allowed: MODULE:NAME, FILE.py:NAME, or an object."
             )
 
 
@@ -154,7 +159,7 @@ class InprocessWire:
 
     def _wire_to(self, target: object) -> Wire:
         if tools := tools_of(target):
-            name = target.__name__ if isinstance(target, ModuleType) else "functions"
+            name = _name_of(target) if isinstance(target, ModuleType) else "functions"
             return FunctionWire(name, tools)
         # FastMCP stores the server of the mcp library under the first name, MCPServer under the
         # second; neither is public, but both libraries use them this way themselves.
@@ -168,7 +173,7 @@ class InprocessWire:
         raise UnreachableError(
             f"The target is not a server, but {excerpt(repr(target))}.",
             allowed="Allowed: a FastMCP or mcp server, functions with @tool, or their module.",
-            hint="Correct target of this server.",
+            hint="Correct `python` of this server.",
         )
 
 
@@ -307,12 +312,14 @@ def _plain(item: SessionMessage) -> object:
 
 
 def _load(name: str) -> object:
-    """Load the object that `module:attribute` or `file.py:attribute` names.
+    """Load the object that `MODULE:NAME` or `FILE.py:NAME` names.
 
     Raises:
         UnreachableError: It does not exist, or loading it failed.
     """
-    module_name, _, attribute = name.rpartition(":") if ":" in name else (name, "", "")
+    module_name, attribute = name, ""
+    if ":" in name and not name.endswith(".py"):  # a drive of Windows has a colon, too
+        module_name, _, attribute = name.rpartition(":")
     try:
         module = (
             _load_file(Path(module_name))
@@ -323,7 +330,7 @@ def _load(name: str) -> object:
         log.debug("target not loaded", exc_info=True)
         raise UnreachableError(
             f"The target {name!r} cannot be loaded: {type(error).__name__}: {excerpt(str(error))}.",
-            hint="Correct target of this server, or the code that it names.",
+            hint="Correct `python` of this server, or the code that it names.",
         ) from error
     take_over("fastmcp")  # which the module may have imported
     target: object = module
@@ -331,16 +338,28 @@ def _load(name: str) -> object:
         if not hasattr(target, part):
             raise UnreachableError(
                 f"{module_name!r} has nothing named {attribute!r}.",
-                hint="Correct target of this server: module:attribute.",
+                hint="Correct `python` of this server: FILE.py:NAME or MODULE:NAME.",
             )
         target = getattr(target, part)
     return target
 
 
+def _name_of(module: ModuleType) -> str:
+    """Return the name of a module, or that of the file that it was loaded from."""
+    name = module.__name__
+    return name.removeprefix(_OF_FILE).partition("_")[2] if name.startswith(_OF_FILE) else name
+
+
 def _load_file(path: Path) -> ModuleType:
-    spec = spec_from_file_location(path.stem, path)
+    # Registered, since dataclasses look up their module; under a name that no module has.
+    digest = hashlib.sha256(str(path).encode(errors="surrogatepass")).hexdigest()[:8]
+    spec = spec_from_file_location(f"{_OF_FILE}{digest}_{path.stem}", path)
     if spec is None or spec.loader is None or not path.is_file():
         raise FileNotFoundError(f"no file {str(path)!r}")
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = sys.modules[spec.name] = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[spec.name]
+        raise
     return module

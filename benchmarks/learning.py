@@ -26,7 +26,7 @@ from benchmarks._report import Report, parser_of, print_measured
 from toolgate.evaluation.search_metrics import LabelledSet, read_labelled, score_ranking
 from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import SearchRequest
-from toolgate.search.answer.groups import grouped
+from toolgate.search.answer.capability_groups import grouped
 from toolgate.search.personal_cutoff import JudgedSearch, PersonalCutoff
 from toolgate.search.relevance.tool_habits import ToolHabits
 from toolgate.search.relevance.usage_votes import UsageHistory, UsageWeights

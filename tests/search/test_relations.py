@@ -5,7 +5,7 @@ import pytest
 
 from tests.limits import HANG_S
 from toolgate.search import Relations, SearchableTool
-from toolgate.search.answer.groups import grouped
+from toolgate.search.answer.capability_groups import grouped
 from toolgate.search.semantic.near_duplicates import find_near_duplicates
 
 pytestmark = pytest.mark.anyio

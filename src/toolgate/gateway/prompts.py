@@ -11,8 +11,8 @@ from toolgate.audit import Receipts
 from toolgate.base.ids import utc_now
 from toolgate.catalog import Catalog
 from toolgate.errors import UnknownPromptError
+from toolgate.gateway.execution.content_request import prompt_request
 from toolgate.gateway.execution.forwarding import ServerForwarder
-from toolgate.gateway.execution.server_request import prompt_request
 from toolgate.gateway.visible_catalog import VisibleCatalog
 from toolgate.prompts import PREFIX, Prompt, Prompts, check, fields_in, fill
 from toolgate.settings import Settings

@@ -3,12 +3,12 @@
 from toolgate.catalog import (
     Catalog,
 )
-from toolgate.gateway.execution.forwarding import ServerForwarder
-from toolgate.gateway.execution.server_request import (
-    ServerRequest,
+from toolgate.gateway.execution.content_request import (
+    ContentRequest,
     completion_request,
     read_request,
 )
+from toolgate.gateway.execution.forwarding import ServerForwarder
 from toolgate.gateway.visible_catalog import VisibleCatalog
 from toolgate.security.access import Access
 from toolgate.types import (
@@ -113,7 +113,7 @@ class ResourceService:
             del self._watched[uri]
             await self._update_subscription(uri)
 
-    def _read_request(self, server: str, uri: str, params: Json) -> ServerRequest:
+    def _read_request(self, server: str, uri: str, params: Json) -> ContentRequest:
         variables = self._catalog.snapshot.template_variables(server, uri)
         return read_request(server, uri, params, variables)
 

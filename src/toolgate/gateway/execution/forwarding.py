@@ -7,7 +7,7 @@ from toolgate.catalog import (
     Catalog,
 )
 from toolgate.errors import RpcError
-from toolgate.gateway.execution.server_request import ServerRequest
+from toolgate.gateway.execution.content_request import ContentRequest
 from toolgate.security.guards import CallGuardChain
 from toolgate.types import (
     Caller,
@@ -30,7 +30,7 @@ class ServerForwarder:
     async def forward(
         self,
         caller: Caller,
-        request: ServerRequest,
+        request: ContentRequest,
         peer: Peer | None,
         recheck: Callable[[], object],
     ) -> Json:
@@ -70,7 +70,7 @@ class ServerForwarder:
             done(result, notes)
             return result
 
-    async def check(self, caller: Caller, request: ServerRequest) -> None:
+    async def check(self, caller: Caller, request: ContentRequest) -> None:
         """Check a request that is not sent through `forward`.
 
         Raises:
@@ -79,7 +79,7 @@ class ServerForwarder:
         with self._receipts.refusals(caller, request.action, request.key):
             await self._checked(caller, request)
 
-    async def _checked(self, caller: Caller, request: ServerRequest) -> tuple[Json, Json]:
+    async def _checked(self, caller: Caller, request: ContentRequest) -> tuple[Json, Json]:
         """Return the parameters that may be sent, and what is recorded about them."""
         guards = self._guards.for_server(caller, request.server)
         arguments, notes = await guards.arguments(request.key, request.arguments, request.kind)

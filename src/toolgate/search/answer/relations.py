@@ -14,7 +14,7 @@ import anyio.to_thread
 import numpy as np
 from numpy.typing import NDArray
 
-from toolgate.search.answer.groups import Groups, grouped
+from toolgate.search.answer.capability_groups import Groups, grouped
 from toolgate.search.base import SearchableTool
 from toolgate.search.semantic.near_duplicates import find_near_duplicates
 

@@ -25,7 +25,7 @@ from toolgate.search.strategies._http_service import (
     ServiceOptions,
 )
 from toolgate.search.strategies._lifecycle import end, ready
-from toolgate.search.strategies._selection import answered
+from toolgate.search.strategies._selected_hits import answered
 from toolgate.search.strategies._service_error import ServiceError
 from toolgate.search.tokenizer import fold
 from toolgate.types import Json

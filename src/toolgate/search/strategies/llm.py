@@ -22,7 +22,7 @@ from toolgate.search.strategies._http_service import (
 )
 from toolgate.search.strategies._lifecycle import end, ready
 from toolgate.search.strategies._llm_selector import ChatPicker, messages_for, picked
-from toolgate.search.strategies._selection import answered, within
+from toolgate.search.strategies._selected_hits import answered, within
 from toolgate.search.strategies._service_error import ServiceError
 from toolgate.types import Json, json_array, json_object
 

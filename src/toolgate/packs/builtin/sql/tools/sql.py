@@ -26,7 +26,7 @@ from toolgate.packs.builtin.sql import _answers as answers
 from toolgate.packs.builtin.sql._call_context import SqlCall
 from toolgate.packs.builtin.sql._options import MOST_ROWS
 from toolgate.packs.builtin.sql._oracle import oracle_plan, sqlcl_entries
-from toolgate.packs.builtin.sql._sessions import server_version, session_facts
+from toolgate.packs.builtin.sql._session_settings import server_version, session_facts
 from toolgate.store import StoredStatement
 from toolgate.types import Json
 

@@ -7,11 +7,11 @@ from typing import Literal
 from toolgate.security.guards import ArgumentKind
 from toolgate.types import Json, json_object
 
-__all__ = ["ServerRequest", "completion_request", "prompt_request", "read_request"]
+__all__ = ["ContentRequest", "completion_request", "prompt_request", "read_request"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServerRequest:
+class ContentRequest:
     """A request to one server."""
 
     action: Literal["complete", "prompt", "read"]
@@ -39,10 +39,10 @@ class ServerRequest:
     """Returns the parameters with other values of `arguments`."""
 
 
-def prompt_request(server: str, key: str, name: str, params: Json) -> ServerRequest:
+def prompt_request(server: str, key: str, name: str, params: Json) -> ContentRequest:
     """Create a `prompts/get` for the prompt that its server calls `name`."""
     request = {**params, "name": name}
-    return ServerRequest(
+    return ContentRequest(
         action="prompt",
         server=server,
         key=key,
@@ -56,7 +56,7 @@ def prompt_request(server: str, key: str, name: str, params: Json) -> ServerRequ
 
 def read_request(
     server: str, uri: str, params: Json, variables: Mapping[str, str]
-) -> ServerRequest:
+) -> ContentRequest:
     """Create a `resources/read` for a URI of the server.
 
     Args:
@@ -65,7 +65,7 @@ def read_request(
         params: Parameters of the client.
         variables: Values of the template variables in the URI.
     """
-    return ServerRequest(
+    return ContentRequest(
         action="read",
         server=server,
         key=f"{server}:{uri}",
@@ -77,7 +77,7 @@ def read_request(
     )
 
 
-def completion_request(server: str, target: Json, params: Json) -> ServerRequest:
+def completion_request(server: str, target: Json, params: Json) -> ContentRequest:
     """Create a `completion/complete` for a prompt or a template.
 
     Args:
@@ -103,7 +103,7 @@ def completion_request(server: str, target: Json, params: Json) -> ServerRequest
         return completed
 
     values: Json = {**others, name: argument.get("value")}
-    return ServerRequest(
+    return ContentRequest(
         action="complete",
         server=server,
         key=f"{server}:{target.get('uri') or target.get('name')}",

@@ -5,8 +5,8 @@
 34 tasks of `data/program_tasks.toml` over seven published servers. The plan of a task is its
 program; call by call, every call that it makes is a separate request. Tokens are everything that
 enters a model's context: definitions, what the model writes, results. The ways with meta-tools
-include a search for the tools. Tokens are counted once; a model reads its context again in every
-round trip.
+include a search for the tools. Tokens are counted once, and as they are read: a model reads its
+whole context again in every round trip, and once more to write its answer.
 """
 
 import json
@@ -18,7 +18,8 @@ import tomllib
 from asyncio import gather
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time
@@ -54,9 +55,19 @@ class Way:
     """One way to do a task."""
 
     tokens: int = 0
-    trips: int = 0
+    by_trip: list[int] = field(default_factory=list[int])
+    """Tokens that each round trip adds to the context."""
     seconds: float = 0.0
     value: Any = None
+
+    @property
+    def trips(self) -> int:
+        """Number of round trips."""
+        return len(self.by_trip)
+
+    def read(self, menu: int) -> int:
+        """Return the tokens that the model reads in all requests, with those of the menu."""
+        return sum(accumulate(self.by_trip, initial=menu))
 
 
 def measure(quick: bool) -> Report:
@@ -70,6 +81,7 @@ async def _measure(folder: Path, servers: dict[str, Json], quick: bool) -> Repor
     tasks = tomllib.loads(TASKS.read_text("utf-8"))["task"]
     rows: list[dict[str, Any]] = []
     many: list[tuple[Way, Way, Way]] = []
+    read: list[float] = []
     async with _opened(folder, servers) as (app, files):
         menu = {mode: await _menu_tokens(app, mode) for mode in ("all", "meta", "program")}
         for task in tasks[:4] if quick else tasks:
@@ -79,11 +91,11 @@ async def _measure(folder: Path, servers: dict[str, Json], quick: bool) -> Repor
             executed = replace(
                 direct,
                 tokens=direct.tokens + found + 12 * direct.trips,  # {"toolKey": …} around each call
-                trips=direct.trips + 1,
+                by_trip=[found, *(tokens + 12 for tokens in direct.by_trip)],
             )
             program = await _as_program(app, task, {**inputs, "run": "program"}, files)
             program.tokens += found
-            program.trips += 1
+            program.by_trip.insert(0, found)
             if task["id"] not in CHANGING:
                 assert direct.value == program.value, (task["id"], direct.value, program.value)
             ways = (
@@ -93,6 +105,7 @@ async def _measure(folder: Path, servers: dict[str, Json], quick: bool) -> Repor
             )
             if calls >= MANY_CALLS:
                 many.append(ways)
+                read.append(100 * program.read(menu["program"]) / executed.read(menu["meta"]))
             rows.append(_row(task["id"], calls, ways))
         inside = await _inside(app, rounds=2 if quick else 40)
     return Report(
@@ -108,6 +121,11 @@ async def _measure(folder: Path, servers: dict[str, Json], quick: bool) -> Repor
             Target(
                 what="tokens of a program, % of search and tool_execute (median)",
                 measured=round(median(100 * p.tokens / e.tokens for _, e, p in many), 1),
+                limit=30,
+            ),
+            Target(
+                what="tokens that the model reads, % of search and tool_execute (median)",
+                measured=round(median(read), 1),
                 limit=30,
             ),
             Target(
@@ -194,10 +212,11 @@ async def _call_by_call(app: App, task: Json, inputs: Json, files: Path) -> tupl
             key = names[f"{self.module}.{function}"]
 
             async def call(**arguments: Any) -> Any:
-                way.trips += 1
-                way.tokens += estimate_tokens(json_text.dumps({"name": key, "input": arguments}))
+                added = estimate_tokens(json_text.dumps({"name": key, "input": arguments}))
                 result = await app.gateway.calls.execute(ME, key, arguments)
-                way.tokens += estimate_tokens(_shown(result))
+                added += estimate_tokens(_shown(result))
+                way.by_trip.append(added)
+                way.tokens += added
                 answer = answer_of(result)
                 assert isinstance(answer, CallValue), (key, answer)
                 return answer.value
@@ -228,9 +247,10 @@ async def _as_program(app: App, task: Json, inputs: Json, files: Path) -> Way:
     except ValueError:
         value = text
     tokens = estimate_tokens(json_text.dumps(arguments)) + estimate_tokens(text)
-    # The answer that the model writes from it.
-    tokens += estimate_tokens(text)
-    return Way(tokens=tokens, trips=1, seconds=seconds, value=value)
+    # The answer that the model writes from it is added.
+    return Way(
+        tokens=tokens + estimate_tokens(text), by_trip=[tokens], seconds=seconds, value=value
+    )
 
 
 async def _inside(app: App, *, rounds: int) -> tuple[float, float, float, float]:

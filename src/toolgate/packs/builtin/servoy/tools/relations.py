@@ -15,18 +15,14 @@ from toolgate.packs.builtin.servoy._answers import (
 )
 from toolgate.packs.builtin.servoy._call_context import ServoyCall, servoy_call
 from toolgate.packs.builtin.servoy._errors import ToolRefusedError
-from toolgate.packs.builtin.servoy.files.references import format_references, references_to
+from toolgate.packs.builtin.servoy._object_answers import delete_one, delete_several, rename
 from toolgate.packs.builtin.servoy.files.workspace import StoredObject
 from toolgate.packs.builtin.servoy.objects.changes import (
-    RenameResult,
     approval_question,
-    delete_objects,
     describe_object,
-    name_suggestion,
     object_json,
     object_outside_target,
     objects_in_scope,
-    rename_object,
     unreadable_files,
 )
 from toolgate.packs.builtin.servoy.objects.relations import (
@@ -249,20 +245,7 @@ def delete_relation(context: Context, name: Text = "") -> object:
     Args:
         name: Name of the relation.
     """
-    require_text("The 'name' argument is required.", name)
-    name = name.strip()
-    with servoy_call(context).exclusive() as call:
-        relations = call.workspace.find_objects("relation", name)
-        if not relations:
-            raise ToolRefusedError(
-                f"Relation '{name}' not found.", name_suggestion(call, "relation", name)
-            )
-        if outside := object_outside_target(call, relations):
-            return answer(approval_question(call, "delete", "relation", outside))
-        stored = call.preferred(relations)
-        assert stored is not None
-        delete_objects(call, "relation", [stored])
-    return answer(f"Relation '{name}' deleted successfully.", _left_behind(call, [stored]))
+    return delete_one(context, "relation", name)
 
 
 @tool(name="deleteRelations", annotations=DELETES, required=("names",))
@@ -275,33 +258,7 @@ def delete_relations(context: Context, names: Texts = []) -> object:
     Args:
         names: Names of the relations.
     """
-    relation_names = list(dict.fromkeys(name.strip() for name in names if name.strip()))
-    require_text("Error: 'names' parameter is required", *(relation_names or [""]))
-    with servoy_call(context).exclusive() as call:
-        doomed: list[StoredObject] = []
-        for name in relation_names:
-            relations = call.workspace.find_objects("relation", name)
-            if relations and (outside := object_outside_target(call, relations)):
-                return answer(approval_question(call, "delete", "relation", outside))
-            stored = call.preferred(relations)
-            doomed += [stored] if stored else []
-        if doomed:
-            delete_objects(call, "relation", doomed)
-    gone = [stored.name for stored in doomed]
-    missing = [name for name in relation_names if name not in gone]
-    lines = [f"Successfully deleted {len(gone)} relation(s): {', '.join(gone)}"] if gone else []
-    lines += [f"Relations not found ({len(missing)}): {', '.join(missing)}"] if missing else []
-    return answer("\n".join(lines), _left_behind(call, doomed), is_error=not gone)
-
-
-def _left_behind(call: ServoyCall, gone: list[StoredObject]) -> str:
-    reports = (
-        format_references(
-            references_to(call.workspace, "relation", stored.name, "", stored.path), stored.name
-        )
-        for stored in gone
-    )
-    return "\n".join(filter(None, reports))
+    return delete_several(context, "relation", names)
 
 
 @tool(name="renameRelation", annotations=WRITES, required=("oldName", "newName"))
@@ -315,20 +272,4 @@ def rename_relation(context: Context, oldName: Text = "", newName: Text = "") ->
         oldName: Present name of the relation.
         newName: Its new name; no blanks, and no relation of the solution or a module has it.
     """
-    require_text("Both oldName and newName are required", oldName, newName)
-    old, new = oldName.strip(), newName.strip()
-    with servoy_call(context).exclusive() as call:
-        renamed = rename_object(call, "relation", old, new)
-    if not isinstance(renamed, RenameResult):
-        return answer(renamed)
-    return answer(
-        f"Relation renamed successfully: '{old}' is now '{new}'.",
-        format_references(renamed.references, old) or "Nothing else uses the old name.",
-        structured={
-            "path": str(renamed.path),
-            "references": [
-                {"path": reference.path, "line": reference.line, "text": reference.text}
-                for reference in renamed.references
-            ],
-        },
-    )
+    return rename(context, "relation", oldName, newName)

@@ -16,18 +16,14 @@ from toolgate.packs.builtin.servoy._answers import (
 )
 from toolgate.packs.builtin.servoy._call_context import ServoyCall, servoy_call
 from toolgate.packs.builtin.servoy._errors import ToolRefusedError
-from toolgate.packs.builtin.servoy.files.references import format_references, references_to
+from toolgate.packs.builtin.servoy._object_answers import delete_one, delete_several, rename
 from toolgate.packs.builtin.servoy.files.workspace import StoredObject, text_of
 from toolgate.packs.builtin.servoy.objects.changes import (
-    RenameResult,
     approval_question,
-    delete_objects,
     describe_object,
-    name_suggestion,
     object_json,
     object_outside_target,
     objects_in_scope,
-    rename_object,
     unreadable_files,
 )
 from toolgate.packs.builtin.servoy.objects.value_lists import (
@@ -253,20 +249,7 @@ def delete_value_list(context: Context, name: Text = "") -> object:
     Args:
         name: Name of the value list.
     """
-    require_text("The 'name' argument is required.", name)
-    name = name.strip()
-    with servoy_call(context).exclusive() as call:
-        lists = call.workspace.find_objects("value list", name)
-        if not lists:
-            raise ToolRefusedError(
-                f"Value list '{name}' not found.", name_suggestion(call, "value list", name)
-            )
-        if outside := object_outside_target(call, lists):
-            return answer(approval_question(call, "delete", "value list", outside))
-        stored = call.preferred(lists)
-        assert stored is not None
-        delete_objects(call, "value list", [stored])
-    return answer(f"Value list '{name}' deleted successfully.", _left_behind(call, [stored]))
+    return delete_one(context, "value list", name)
 
 
 @tool(name="deleteValueLists", annotations=DELETES, required=("names",))
@@ -279,32 +262,7 @@ def delete_value_lists(context: Context, names: Texts = []) -> object:
     Args:
         names: Names of the value lists.
     """
-    list_names = list(dict.fromkeys(name.strip() for name in names if name.strip()))
-    require_text("Error: 'names' parameter is required", *(list_names or [""]))
-    with servoy_call(context).exclusive() as call:
-        doomed: list[StoredObject] = []
-        for name in list_names:
-            lists = call.workspace.find_objects("value list", name)
-            if lists and (outside := object_outside_target(call, lists)):
-                return answer(approval_question(call, "delete", "value list", outside))
-            stored = call.preferred(lists)
-            doomed += [stored] if stored else []
-        if doomed:
-            delete_objects(call, "value list", doomed)
-    gone = [stored.name for stored in doomed]
-    missing = [name for name in list_names if name not in gone]
-    lines = [f"Successfully deleted {len(gone)} value list(s): {', '.join(gone)}"] if gone else []
-    lines += [f"Value lists not found ({len(missing)}): {', '.join(missing)}"] if missing else []
-    return answer("\n".join(lines), _left_behind(call, doomed), is_error=not gone)
-
-
-def _left_behind(call: ServoyCall, gone: list[StoredObject]) -> str:
-    reports: list[str] = []
-    for stored in gone:
-        uuid = stored.uuid if stored.file else ""
-        references = references_to(call.workspace, "value list", stored.name, uuid, stored.path)
-        reports.append(format_references(references, stored.name))
-    return "\n".join(filter(None, reports))
+    return delete_several(context, "value list", names)
 
 
 @tool(name="renameValueList", annotations=WRITES, required=("oldName", "newName"))
@@ -319,20 +277,4 @@ def rename_value_list(context: Context, oldName: Text = "", newName: Text = "") 
         oldName: Present name of the value list.
         newName: Its new name; no blanks, and no value list of the solution or a module has it.
     """
-    require_text("Both oldName and newName are required", oldName, newName)
-    old, new = oldName.strip(), newName.strip()
-    with servoy_call(context).exclusive() as call:
-        renamed = rename_object(call, "value list", old, new)
-    if not isinstance(renamed, RenameResult):
-        return answer(renamed)
-    return answer(
-        f"Value list renamed successfully: '{old}' is now '{new}'.",
-        format_references(renamed.references, old) or "Nothing else uses the old name.",
-        structured={
-            "path": str(renamed.path),
-            "references": [
-                {"path": reference.path, "line": reference.line, "text": reference.text}
-                for reference in renamed.references
-            ],
-        },
-    )
+    return rename(context, "value list", oldName, newName)

@@ -5,6 +5,8 @@ import base64
 import re
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from http import HTTPStatus
 from typing import Final
 
@@ -20,7 +22,7 @@ from toolgate.errors import (
     ToolgateError,
     UnreachableError,
 )
-from toolgate.security.outbound import CONNECT_S, describe_failure
+from toolgate.security.outbound import CONNECT_S, client_context, describe_failure
 from toolgate.types import json_object
 from toolgate.upstream.base import Credential
 from toolgate.upstream.transports._jsonrpc import excerpt, read_message, result_of
@@ -28,12 +30,11 @@ from toolgate.upstream.transports._jsonrpc import excerpt, read_message, result_
 __all__ = [
     "JSON_AND_EVENTS",
     "Endpoint",
-    "check_address",
+    "HttpOptions",
     "finish_response",
     "media_type",
     "no_proxy",
     "pieces",
-    "proxy_of",
     "read_body",
     "refusal",
 ]
@@ -57,7 +58,7 @@ _FORBIDDEN_NAMES = frozenset({"content-length", "transfer-encoding", "connection
 _KEEPS_METHOD = frozenset({307, 308})
 
 
-def check_address(url: str, headers: Mapping[str, str]) -> None:
+def _check_address(url: str, headers: Mapping[str, str]) -> None:
     """Check the configured address and headers of a server.
 
     Raises:
@@ -92,7 +93,7 @@ def no_proxy(url: str) -> str:
     return ""
 
 
-def proxy_of(url: str, server_proxy: str, proxy_for: Callable[[str], str]) -> str:
+def _proxy_of(url: str, server_proxy: str, proxy_for: Callable[[str], str]) -> str:
     """The proxy to an address: that of the server, else that of the gateway; empty for none."""
     if server_proxy:
         return "" if server_proxy == "none" else server_proxy
@@ -345,3 +346,51 @@ def _safe(value: str) -> str:
 async def _in_pieces(body: bytes) -> AsyncIterator[bytes]:
     for start in range(0, len(body), SEND_PIECE_BYTES):
         yield body[start : start + SEND_PIECE_BYTES]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HttpOptions:
+    """Options of a server at a web address."""
+
+    url: str
+    """The endpoint or the event stream, `http://` or `https://`. Its query may contain secrets, so
+    only origin and path are shown."""
+
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Sent with every request. WARNING: may contain secrets; never shown."""
+
+    ca: str = ""
+    """File with trusted CA certificates; empty for those of the system."""
+
+    cert: str = ""
+    """File with a client certificate."""
+
+    key: str = ""
+    """File with the key of the client certificate."""
+
+    proxy: str = ""
+    """Address of the proxy, or `none`; empty for the gateway's proxy."""
+
+    def __post_init__(self) -> None:
+        """Check the address and the headers.
+
+        Raises:
+            OptionError: The address or a header cannot be used.
+        """
+        _check_address(self.url, self.headers)
+
+    def endpoints(
+        self,
+        http: aiohttp.ClientSession,
+        credential: Credential | None,
+        proxy_for: Callable[[str], str],
+    ) -> Callable[[str], Endpoint]:
+        """Return what makes the endpoint of any address of this server."""
+        return partial(
+            Endpoint,
+            http,
+            headers=self.headers,
+            credential=credential,
+            context=client_context(ca=self.ca, cert=self.cert, key=self.key),
+            proxy=_proxy_of(self.url, self.proxy, proxy_for),
+        )

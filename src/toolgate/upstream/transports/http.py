@@ -10,7 +10,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final, cast
 
@@ -19,18 +19,16 @@ import anyio
 
 from toolgate.base.tracing import note_sent
 from toolgate.errors import ConnectionLostError, InvalidAnswerError, RpcError, ToolgateError
-from toolgate.security.outbound import client_context
 from toolgate.types import MODERN_VERSION, Json, json_object
 from toolgate.upstream.base import CallSink, Credential, WireEvents
 from toolgate.upstream.transports._http_requests import (
     JSON_AND_EVENTS,
     Endpoint,
-    check_address,
+    HttpOptions,
     finish_response,
     media_type,
     no_proxy,
     pieces,
-    proxy_of,
     read_body,
     refusal,
 )
@@ -76,35 +74,8 @@ _SESSION_IS_GONE = re.compile(r"session|not initialized", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(HttpOptions):
     """Options of a server over streamable HTTP."""
-
-    url: str
-    """The endpoint, `http://` or `https://`. Its query may contain secrets, so only origin and
-    path are shown."""
-
-    headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Sent with every request. WARNING: may contain secrets; never shown."""
-
-    ca: str = ""
-    """File with trusted CA certificates; empty for those of the system."""
-
-    cert: str = ""
-    """File with a client certificate."""
-
-    key: str = ""
-    """File with the key of the client certificate."""
-
-    proxy: str = ""
-    """Address of the proxy, or `none`; empty for the gateway's proxy."""
-
-    def __post_init__(self) -> None:
-        """Check the address and the headers.
-
-        Raises:
-            OptionError: The address or a header cannot be used.
-        """
-        check_address(self.url, self.headers)
 
 
 def build(
@@ -116,15 +87,8 @@ def build(
     proxy_for: Callable[[str], str] = no_proxy,
 ) -> "HttpWire":
     """Create the wire for these options."""
-    endpoint = Endpoint(
-        http,
-        options.url,
-        options.headers,
-        credential=credential,
-        context=client_context(ca=options.ca, cert=options.cert, key=options.key),
-        proxy=proxy_of(options.url, options.proxy, proxy_for),
-    )
-    return HttpWire(endpoint, max_message_bytes)
+    endpoint = options.endpoints(http, credential, proxy_for)
+    return HttpWire(endpoint(options.url), max_message_bytes)
 
 
 class _Exchange:

@@ -7,7 +7,7 @@ are posted to. Newer servers use streamable HTTP (`http`).
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
@@ -15,17 +15,15 @@ import anyio
 from yarl import URL
 
 from toolgate.errors import ConnectionLostError, ToolgateError, UnreachableError
-from toolgate.security.outbound import client_context
 from toolgate.upstream.base import Credential, WireEvents
 from toolgate.upstream.transports._duplex import DuplexWire, PendingRequest
 from toolgate.upstream.transports._http_requests import (
     Endpoint,
-    check_address,
+    HttpOptions,
     finish_response,
     media_type,
     no_proxy,
     pieces,
-    proxy_of,
     read_body,
     refusal,
 )
@@ -44,35 +42,8 @@ _ONE_MESSAGE_REFUSED = frozenset({400, 413, 415, 422})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(HttpOptions):
     """Options of a server over HTTP with server-sent events."""
-
-    url: str
-    """Address of the event stream, `http://` or `https://`. Its query may contain secrets, so
-    only origin and path are shown."""
-
-    headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Sent with every request. WARNING: may contain secrets; never shown."""
-
-    ca: str = ""
-    """File with trusted CA certificates; empty for those of the system."""
-
-    cert: str = ""
-    """File with a client certificate."""
-
-    key: str = ""
-    """File with the key of the client certificate."""
-
-    proxy: str = ""
-    """Address of the proxy, or `none`; empty for the gateway's proxy."""
-
-    def __post_init__(self) -> None:
-        """Check the address and the headers.
-
-        Raises:
-            OptionError: The address or a header cannot be used.
-        """
-        check_address(self.url, self.headers)
 
 
 def build(
@@ -84,15 +55,7 @@ def build(
     proxy_for: Callable[[str], str] = no_proxy,
 ) -> "SseWire":
     """Create the wire for these options."""
-    context = client_context(ca=options.ca, cert=options.cert, key=options.key)
-    proxy = proxy_of(options.url, options.proxy, proxy_for)
-
-    def endpoint(url: str) -> Endpoint:
-        return Endpoint(
-            http, url, options.headers, credential=credential, context=context, proxy=proxy
-        )
-
-    return SseWire(options.url, endpoint, max_message_bytes)
+    return SseWire(options.url, options.endpoints(http, credential, proxy_for), max_message_bytes)
 
 
 class SseWire(DuplexWire):

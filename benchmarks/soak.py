@@ -357,10 +357,11 @@ def _standing(
         settled = running.issuperset((*VICTIMS, STEADY)) and not _clients(process)
         if like:
             settled = settled and seen.descriptors <= like.descriptors
+            settled = settled and seen.children == like.children
         return seen if settled else None
 
     with suppress(AssertionError):
-        wait_until(look, within_s=30, what="quiet")
+        wait_until(look, within_s=HANG_S, what="quiet")
     report = replica.probe.take(process.pid)
     return _seen(process, {cause: report[key] / 2**20 for cause, key in CAUSES.items()})
 

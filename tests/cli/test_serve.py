@@ -180,20 +180,20 @@ def test_a_call_that_waits_for_a_person_outlives_a_kill(serve: Serve, folder: Pa
     assert after["pending"] == []
 
 
-def test_a_port_that_our_own_gateway_has_is_named_with_it(serve: Serve, program: Run) -> None:
+def test_a_port_that_our_own_gateway_has_is_named_with_it(serve: Serve, toolgate: Run) -> None:
     gateway = serve()
     port = gateway.address.rpartition(":")[2]
-    second = program("serve", "--port", port)
+    second = toolgate("serve", "--port", port)
     assert second.returncode == USAGE_ERROR
     assert f"taken by the Toolgate gateway with process id {gateway.process.pid}" in second.stderr
     assert second.stderr.count("\n") == 1
 
 
 def test_a_port_that_another_program_has_is_one_sentence_with_what_to_do(
-    program: Run, folder: Path
+    toolgate: Run, folder: Path
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
-        done = program("serve", "--port", str(other.getsockname()[1]))
+        done = toolgate("serve", "--port", str(other.getsockname()[1]))
     assert done.returncode == USAGE_ERROR
     assert "used by another program" in done.stderr
     assert "Traceback" not in done.stderr
@@ -314,7 +314,7 @@ def test_stdio_attaches_to_the_running_gateway_of_the_same_store(
 
 
 def test_a_gateway_of_another_configuration_over_the_same_store_is_left_alone(
-    serve: Serve, program: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    serve: Serve, toolgate: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gateway = serve()
     gateway.line("small")
@@ -322,13 +322,13 @@ def test_a_gateway_of_another_configuration_over_the_same_store_is_left_alone(
     other.mkdir()
     (other / "toolgate.toml").write_text("[serve]\nport = 0\n" + server_table("mine"), "utf-8")
     monkeypatch.chdir(other)
-    listed = program("tools", "--json")
+    listed = toolgate("tools", "--json")
     assert {tool["serverName"] for tool in json.loads(listed.stdout)} == {"mine"}
     _, said, status = converse(tool="mine__echo")
     assert "attached" not in said
     assert status == SUCCESS
     monkeypatch.chdir(tmp_path)
-    assert program("tools", "--json").stdout.strip() == "[]"
+    assert toolgate("tools", "--json").stdout.strip() == "[]"
     (folder / "inner").mkdir()
     path = os.path.relpath(folder / "toolgate.toml", folder / "inner")
     monkeypatch.chdir(folder / "inner")

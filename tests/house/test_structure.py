@@ -69,6 +69,13 @@ def tree_of(module: Path) -> ast.Module:
     return ast.parse(module.read_text(encoding="utf-8"))
 
 
+@cache
+def definitions_of(module: Path) -> list[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
+    """All functions and classes, also those within others; walking is slower than parsing."""
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    return [node for node in ast.walk(tree_of(module)) if isinstance(node, kinds)]
+
+
 def lines_of(node: ast.AST) -> int:
     return (getattr(node, "end_lineno", 0) or 0) - getattr(node, "lineno", 0) + 1
 
@@ -80,14 +87,14 @@ def is_migration(module: Path) -> bool:
 def functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
     for module in MODULES:
         if not is_migration(module):
-            for node in ast.walk(tree_of(module)):
-                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            for node in definitions_of(module):
+                if not isinstance(node, ast.ClassDef):
                     yield path_of(module), node
 
 
 def classes() -> Iterator[tuple[str, ast.ClassDef]]:
     for module in MODULES:
-        for node in ast.walk(tree_of(module)):
+        for node in definitions_of(module):
             if isinstance(node, ast.ClassDef):
                 yield path_of(module), node
 
@@ -195,14 +202,13 @@ def test_names_say_what_they_hold() -> None:
     assert rate <= MAX_VAGUE_PER_1000, vague.most_common(20)
 
 
-@pytest.mark.parametrize("word", sorted(VAGUE))
-def test_no_public_function_or_class_has_a_vague_name(word: str) -> None:
+def test_no_public_function_or_class_has_a_vague_name() -> None:
     public = [
         f"{path_of(module)}:{node.name}"
         for module in MODULES
         for node in tree_of(module).body
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-        if node.name.lower() == word
+        if node.name.lower() in VAGUE
     ]
 
     assert public == []

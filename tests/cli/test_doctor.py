@@ -20,6 +20,12 @@ from toolgate.cli.terminal._exit import FAILED, SUCCESS
 from toolgate.types import ServerSpec
 
 
+def configure(folder: Path, tables: str) -> None:
+    """Write tables to `toolgate.toml`, with a free port: a gateway may have the usual one."""
+    free = "" if "[serve]" in tables else "\n[serve]\nport = 0\n"
+    (folder / "toolgate.toml").write_text(tables + free, encoding="utf-8")
+
+
 def test_doctor_finds_nothing_wrong_with_what_works(command: Command, folder: Path) -> None:
     done = command("doctor")
     assert done.status == SUCCESS, done.out
@@ -60,7 +66,7 @@ def test_doctor_uses_a_running_gateway(command: Command, serve: Serve, folder: P
 
 def test_doctor_reports_a_missing_variable_once(command: Command, folder: Path) -> None:
     table = "[server.x]\ncommand = 'sh'\nenv = { A = '${env:NOT_SET_ANYWHERE}' }\n"
-    (folder / "toolgate.toml").write_text(table, encoding="utf-8")
+    configure(folder, table)
     done = command("doctor")
     assert done.out.count("needs the variable NOT_SET_ANYWHERE") == 1
     assert done.err.splitlines()[-1] == "Found 1 problem."
@@ -91,12 +97,12 @@ def test_doctor_reports_a_missing_variable_once(command: Command, folder: Path) 
 def test_doctor_says_what_to_do_about_a_problem(
     text: str, found: str, hint: str, command: Command, folder: Path
 ) -> None:
-    (folder / "toolgate.toml").write_text(text, encoding="utf-8")
+    configure(folder, text)
     if "/proc/x" in text:
         (folder / "no").mkdir()
         (folder / "no" / "y.db").write_bytes(b"this is no database" * 100)
         text = text.replace("/proc/x", str(folder / "no"))
-        (folder / "toolgate.toml").write_text(text, encoding="utf-8")
+        configure(folder, text)
         found = "y.db"
     done = command("doctor")
     assert done.status == FAILED
@@ -109,9 +115,7 @@ def test_doctor_says_what_to_do_about_a_problem(
 def test_doctor_names_the_server_that_dies_with_what_it_wrote(
     command: Command, folder: Path
 ) -> None:
-    (folder / "toolgate.toml").write_text(
-        server_table("bad", "--dies", SMALL_SECRET="last words"), encoding="utf-8"
-    )
+    configure(folder, server_table("bad", "--dies", SMALL_SECRET="last words"))
     done = command("doctor")
     assert done.status == FAILED
     assert "PROBLEM  server bad: " in done.out
@@ -195,10 +199,10 @@ def test_doctor_shows_the_line_that_says_why_a_server_ended(
     written: str, found: str, hint: str, command: Command, folder: Path
 ) -> None:
     code = f"import sys; sys.stderr.write({written!r}); sys.exit(125)"
-    (folder / "toolgate.toml").write_text(
+    configure(
+        folder,
         f"[server.bad]\ncommand = {json.dumps(sys.executable)}\n"
         f"args = ['-c', {json.dumps(code)}]\n",
-        encoding="utf-8",
     )
     report = command("doctor", "--json").json
     (check,) = (check for check in report["checks"] if check["state"] == "problem")
@@ -230,7 +234,7 @@ def test_doctor_explains_errors_of_dns_tls_and_proxies(
             "proxy": "url = 'https://example.test/mcp'\nproxy = 'http://127.0.0.1:9'",
             "login": f"url = 'https://example.test/mcp'\nproxy = 'http://127.0.0.1:{port}'",
         }
-        (folder / "toolgate.toml").write_text(f"[server.web]\n{lines[way]}\n", encoding="utf-8")
+        configure(folder, f"[server.web]\n{lines[way]}\n")
         done = command("doctor")
     assert done.status == FAILED
     assert f"PROBLEM  server web: {found}" in done.out
@@ -272,9 +276,7 @@ def test_doctor_says_what_is_wrong_with_a_program(
     make: str, found: str, hint: str, command: Command, folder: Path
 ) -> None:
     subprocess.run(["sh", "-c", make], cwd=folder, check=True)
-    (folder / "toolgate.toml").write_text(
-        f"[server.bad]\ncommand = '{folder}/x y'\nargs = ['one two']\n", encoding="utf-8"
-    )
+    configure(folder, f"[server.bad]\ncommand = '{folder}/x y'\nargs = ['one two']\n")
     report = command("doctor", "--json").json
     (check,) = (check for check in report["checks"] if check["state"] == "problem")
     assert found in check["found"]
@@ -285,9 +287,7 @@ def test_doctor_offers_to_make_a_folder_that_a_server_runs_in(
     command: Command, folder: Path
 ) -> None:
     gone = folder / "not there"
-    (folder / "toolgate.toml").write_text(
-        f"{server_table('small')}cwd = {json.dumps(str(gone))}\n", encoding="utf-8"
-    )
+    configure(folder, f"{server_table('small')}cwd = {json.dumps(str(gone))}\n")
     done = command("doctor").out
     assert f"The folder {str(gone)!r} in which it is to run does not exist." in done
     assert f"-> Create it: mkdir -p '{gone}'" in done
@@ -317,7 +317,7 @@ def test_doctor_says_what_an_address_is_that_is_no_server(
         arguments = (listener, bytes_sent)
         threading.Thread(target=answer_all, args=arguments, daemon=True).start()
         text = f"[server.web]\nurl = '{url}'\n"
-        (folder / "toolgate.toml").write_text(text, encoding="utf-8")
+        configure(folder, text)
         done = command("doctor").out
     assert f"PROBLEM  server web: {url} {found}" in done
     assert hint in done
@@ -342,9 +342,8 @@ def test_doctor_names_a_cause_once_for_all_servers_that_it_prevents(
         "command = 'sh'\nargs = ['-c', 'echo Cannot connect to the Docker daemon >&2; exit 1']\n"
     )
     missing = "command = 'npx-not-here'\n"
-    (folder / "toolgate.toml").write_text(
-        f"[server.a]\n{table}[server.b]\n{table}[server.c]\n{missing}[server.d]\n{missing}",
-        encoding="utf-8",
+    configure(
+        folder, f"[server.a]\n{table}[server.b]\n{table}[server.c]\n{missing}[server.d]\n{missing}"
     )
     done = command("doctor")
     assert "PROBLEM  servers a, b: Cannot connect to the Docker daemon." in done.out
@@ -361,7 +360,7 @@ def test_doctor_starts_servers_at_the_same_time(command: Command, folder: Path) 
             f"exec {sys.executable} {SMALL_SERVER}"
         )
         tables += f"[server.{own}]\ncommand = 'sh'\nargs = ['-c', {json.dumps(script)}]\n"
-    (folder / "toolgate.toml").write_text(tables, encoding="utf-8")
+    configure(folder, tables)
     done = command("doctor")
     assert done.status == SUCCESS, done.out
 
@@ -379,7 +378,7 @@ def test_doctor_says_who_has_the_port(command: Command, folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         text = f"[serve]\nport = {port}\n"
-        (folder / "toolgate.toml").write_text(text, encoding="utf-8")
+        configure(folder, text)
         done = command("doctor")
     assert done.status == FAILED
     assert f"Port {port} on 127.0.0.1 is in use by another program." in done.out
@@ -400,7 +399,11 @@ def test_doctor_names_commands_for_servers_that_no_file_has(command: Command, fo
     assert "[server.web]" not in shown
 
 
-def test_doctor_is_content_with_servers_of_the_store_alone(command: Command, folder: Path) -> None:
+def test_doctor_is_content_with_servers_of_the_store_alone(
+    command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Without a file it is the usual port, which a gateway of whoever runs the tests may have.
+    monkeypatch.setattr("toolgate.cli.setup._checks.can_listen", lambda *_: True)
     (folder / "toolgate.toml").unlink()
     assert command("servers", "add", "one", "--", sys.executable, "-c", "").out
     done = command("doctor", "--quick")
@@ -429,9 +432,7 @@ def test_doctor_names_run_files_that_a_kill_left(command: Command, folder: Path)
 
 def test_doctor_counts_a_fault_once(command: Command, folder: Path) -> None:
     """A command that is not there is found by looking, and again by starting the server."""
-    (folder / "toolgate.toml").write_text(
-        "[server.x]\ncommand = 'npx-not-here'\n", encoding="utf-8"
-    )
+    configure(folder, "[server.x]\ncommand = 'npx-not-here'\n")
     done = command("doctor")
     assert done.out.count("PROBLEM") == 1
     assert "Found 1 problem" in done.err
@@ -524,7 +525,7 @@ def test_the_archive_is_for_its_user_alone(command: Command, folder: Path) -> No
 def test_the_archive_is_written_even_when_the_configuration_is_broken(
     command: Command, folder: Path
 ) -> None:
-    (folder / "toolgate.toml").write_text("[", encoding="utf-8")
+    configure(folder, "[")
     assert command("doctor", "--bundle", "report.zip").status == FAILED
     with zipfile.ZipFile(folder / "report.zip") as archive:
         assert "doctor.json" in archive.namelist()
@@ -549,9 +550,7 @@ def test_what_looks_like_a_secret_is_hidden_in_texts(text: str, shown: str) -> N
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes as files")
 def test_doctor_names_children_that_a_killed_gateway_left(command: Command, folder: Path) -> None:
-    (folder / "toolgate.toml").write_text(
-        "[server.left]\ncommand = 'sleep'\nargs = ['3600.25']\n", encoding="utf-8"
-    )
+    configure(folder, "[server.left]\ncommand = 'sleep'\nargs = ['3600.25']\n")
     shell = subprocess.run(
         ["sh", "-c", "sleep 3600.25 >/dev/null 2>&1 & echo $!"],
         capture_output=True,

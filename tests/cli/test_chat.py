@@ -36,6 +36,8 @@ def test_sources_stand_behind_an_answer(command: Command, toolgate: Run, folder:
     assert said.stdout == "From IT [1], not from HR [4].\n"
     assert '[1] vpn.md, "VPN"' in said.stderr
     assert "The answer cites [4], but there is no such source." in said.stderr
+    nothing = command("chat", " ")  # costs no request
+    assert (nothing.status, "The message is empty." in nothing.err) == (2, True)
 
 
 def test_its_help_names_where_models_are_set(toolgate: Run) -> None:

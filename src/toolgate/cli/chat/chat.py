@@ -11,7 +11,7 @@ from anyio.from_thread import start_blocking_portal
 from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.terminal._exit import SUCCESS
 from toolgate.cli.terminal._output import note, print_json
-from toolgate.errors import UnknownModelError
+from toolgate.errors import ArgumentError, UnknownModelError
 
 __all__ = ["app"]
 
@@ -57,9 +57,12 @@ def chat(
             "No chat model is configured.",
             hint="Add a table [models.NAME]; see docs/chat.md.",
         )
-    text = " ".join(message or ())
-    if not text and not sys.stdin.isatty():
-        text = sys.stdin.read()
+    text = " ".join(message or ()).strip()
+    is_piped = not message and not sys.stdin.isatty()
+    if is_piped:
+        text = sys.stdin.read().strip()
+    if not text and (message or is_piped):
+        raise ArgumentError("The message is empty.", hint="Type what you want to ask.")
     repl: Any = import_module("toolgate.cli.chat._repl")
     with (
         start_blocking_portal() as portal,

@@ -14,7 +14,7 @@ from toolgate.cli.client._gateway_client import STARTUP_TIMEOUT_S
 from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.evaluation._save_results import save_metrics
 from toolgate.cli.terminal._exit import SUCCESS
-from toolgate.cli.terminal._output import note, print_json, print_table
+from toolgate.cli.terminal._output import note, plural, print_json, print_table
 from toolgate.errors import ArgumentError, SettingError
 from toolgate.evaluation.answers import AnswerRun, TurnVariant, measure_variant
 from toolgate.evaluation.question_sets import (
@@ -153,7 +153,7 @@ async def _measure(
             questions = await generate_questions(
                 app.gateway, chat, caller, collection, count=count, model=judge
             )
-            note(f"{len(questions)} questions generated from {collection}.")
+            note(f"{plural(len(questions), 'question')} generated from {collection}.")
             if save is not None:
                 write_questions(save, questions)
         runs: list[AnswerRun] = []

@@ -23,7 +23,7 @@
       item.replaceChildren(details);
       call.status === "started" ? calls.set(key, item) : calls.delete(key);
     });
-    on("vs_metadata", (found) => steps.append(make("li", `${found.num_documents} passages for “${found.context_input}”${found.searched_tables?.length ? ` in ${found.searched_tables.join(", ")}` : ""}`)));
+    on("vs_metadata", (found) => steps.append(make("li", `${found.num_documents} ${found.num_documents === 1 ? "passage" : "passages"} for “${found.context_input}”${found.searched_tables?.length ? ` in ${found.searched_tables.join(", ")}` : ""}`)));
     on("grade", (grade) => { if (grade.performed) steps.append(make("li", grade.relevant === "yes" ? "The passages are relevant" : "The passages are not relevant")); });
     on("approval", (call) => { if (call.status === "waiting") steps.append(make("li", `${call.tool} is waiting for approval`)); });
     on("retry", () => steps.append(make("li", "The model did not answer; retrying")));

@@ -146,7 +146,8 @@ async def _upload(request: PageRequest, name: str) -> str:
         failure = StoredFailure(source=source, origin=origin, reason=str(error))
         await service.note_failures(request.caller, name, [failure])
         raise
-    return f"{source}: {added.status}, {added.passages:,} passages."
+    words = "passage" if added.passages == 1 else "passages"
+    return f"{source}: {added.status}, {added.passages:,} {words}."
 
 
 async def _document(request: PageRequest) -> Response:

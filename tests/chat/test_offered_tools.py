@@ -82,6 +82,10 @@ OFFERED = 20
 """Of them, at least (21 in November 2026; 17 before messages were searched part by part)."""
 
 
+LISTED = 130
+"""Tools in the requests, at most (125 in November 2026; 140 with those of hardly any relevance)."""
+
+
 def real_servers() -> dict[str, object]:
     definitions: dict[str, dict[str, Json]] = defaultdict(dict)
     for row in read_rows(REAL_TOOLS):
@@ -98,13 +102,15 @@ async def test_a_message_with_several_steps_is_offered_the_tools_of_all() -> Non
     async with chatting(
         fallback={"text": "Done."}, servers=real_servers(), settings=Settings(search=PATIENT)
     ) as place:
-        n_offered = 0
+        n_offered = n_listed = 0
         for message, tools in SEVERAL_STEPS:
             await place.say(message)
             names = offered(place.model.last)
             assert len(names) <= 14
+            n_listed += len(names)
             n_offered += len(set(names) & set(tools))
     assert n_offered >= OFFERED
+    assert n_listed <= LISTED
 
 
 def clock(**more: object) -> dict[str, object]:

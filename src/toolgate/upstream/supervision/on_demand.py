@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from time import monotonic
 
 import anyio
@@ -13,6 +13,9 @@ __all__ = ["Demand"]
 
 # Seconds a server stays awake after it asked the client something (chosen: as a parked call).
 _ANSWER_S = 300.0
+
+_AWAKE = nullcontext()
+"""The use of a server that is always awake."""
 
 
 class Demand:
@@ -92,9 +95,13 @@ class Demand:
         """Stay awake for the answer to a server's question."""
         self._extend(_ANSWER_S)
 
-    @contextmanager
-    def use(self, *, is_listing: bool = False) -> Generator[None]:
+    def use(self, *, is_listing: bool = False) -> AbstractContextManager[None]:
         """Stay awake within the block, and for the idle time afterwards unless it only lists."""
+        # Counting the uses of a server that never sleeps would wake a task with every call.
+        return self._used(is_listing=is_listing) if self.is_on_demand else _AWAKE
+
+    @contextmanager
+    def _used(self, *, is_listing: bool) -> Generator[None]:
         self._uses += 1
         try:
             yield

@@ -14,6 +14,7 @@ def test_what_was_paid_and_used_is_told_and_other_settings_are_tried(
     command("call", "small:add_numbers", "--arg", "a=1", "--arg", "b=2")
 
     assert command("cost", "--json").status == NO_RESULT, "a person's tries are no conversations"
+    assert "Searches and calls of commands and of the console do not count." in command("cost").err
     records = command("audit", "list", "--json").json
     assert {row["detail"]["entry_point"] for row in records} == {"cli"}
     used = command("tools", "--usage", "--json").json

@@ -37,7 +37,10 @@ async def _cost(days: float, as_json: bool) -> int:
         print_json(report)
         return SUCCESS if tasks else NO_RESULT
     if not tasks:
-        note("There were no searches or calls in this time, or the audit log is disabled.")
+        note(
+            "There were no conversations in this time, or the audit log is disabled. Searches and"
+            " calls of commands and of the console do not count."
+        )
         return NO_RESULT
     print_table(
         (

@@ -8,7 +8,7 @@ relations that start from the table employees" asks for relations.
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
@@ -113,16 +113,23 @@ def _words_in(text: str) -> frozenset[str]:
     return frozenset((*_words(text), *_words(reading.text if reading is not None else "")))
 
 
-def _words(text: str) -> Iterable[str]:
-    words = _WORD.findall(text.lower().replace("_", " "))
-    pairs = (f"{first} {second}" for first, second in pairwise(words))
-    return (word for word in map(_as_one_word, (*words, *pairs)) if len(word) >= _SHORTEST_NAME)
+def _words(text: str) -> list[str]:
+    """Return the words and word pairs of a text in the singular, as `_as_one_word` does."""
+    words = [word.removesuffix("s") for word in _WORD.findall(text.lower().replace("_", " "))]
+    pairs = [first + second for first, second in pairwise(words)]
+    return [word for word in (*words, *pairs) if len(word) >= _SHORTEST_NAME]
 
 
 @lru_cache(maxsize=256)
 def _share(word: str, prompts: tuple[str, ...]) -> float:
     """Return the share of prompts that contain a word."""
-    return sum(word in _words(prompt) for prompt in prompts) / max(len(prompts), 1)
+    return sum(word in words for words in _words_of(prompts)) / max(len(prompts), 1)
+
+
+@lru_cache(maxsize=64)
+def _words_of(prompts: tuple[str, ...]) -> tuple[frozenset[str], ...]:
+    """Return the words of each prompt; cached, since many words are looked for in them."""
+    return tuple([frozenset(_words(prompt)) for prompt in prompts])
 
 
 def _as_one_word(words: str) -> str:

@@ -230,9 +230,11 @@ def test_the_serving_process_loads_no_library_of_the_command_line(loaded_by: Loa
     modules = loaded_by(
         "from toolgate.cli.serving.serve import load_process; load_process();"
         "import toolgate.cli.serving._attach;"
-        "from toolgate.intents.patterns import are_compiled; assert not are_compiled()"
+        "from toolgate.intents.patterns import are_compiled; assert not are_compiled();"
+        "import toolgate.store.sqlite"
     )
     assert not {"typer", "rich", "alembic", "click", "multiprocessing"} & modules
+    assert "sqlalchemy.dialects.postgresql" not in modules
 
 
 def test_a_relay_loads_nothing_of_a_gateway(loaded_by: LoadedBy) -> None:

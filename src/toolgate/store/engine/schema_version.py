@@ -115,9 +115,21 @@ def schema_problems(connection: Connection, standing: SchemaStatus) -> list[str]
 
 def create(connection: Connection) -> None:
     """Create all tables and the default project in an empty database."""
+    _set_conditions(connection.dialect.name)
     _tables.metadata.create_all(connection, checkfirst=False)
     _tables.versions.create(connection, checkfirst=False)
     add_first_rows(connection)
+
+
+def _set_conditions(dialect: str) -> None:
+    """Give the partial indexes their conditions in another dialect than SQLite's.
+
+    The tables do not name them: an option with a dialect's name makes SQLAlchemy import it.
+    """
+    for table in _tables.metadata.tables.values():
+        for index in table.indexes:
+            if (condition := index.dialect_kwargs.get("sqlite_where")) is not None:
+                index.dialect_kwargs[f"{dialect}_where"] = condition
 
 
 def add_first_rows(connection: Connection) -> None:

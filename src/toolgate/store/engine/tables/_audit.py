@@ -89,7 +89,6 @@ Index(
     audit.c.at,
     audit.c.record_id,
     sqlite_where=audit_failed(),
-    postgresql_where=audit_failed(),
 )
 
 
@@ -100,7 +99,6 @@ for _name in ("server", "target"):
         audit.c.at,
         audit.c.record_id,
         sqlite_where=audit_outcome(),
-        postgresql_where=audit_outcome(),
     )
 
 
@@ -111,7 +109,6 @@ for _name in AUDIT_COMMON:
         audit.c.at,
         audit.c.record_id,
         sqlite_where=audit_rest(_name),
-        postgresql_where=audit_rest(_name),
     )
 
 

@@ -41,7 +41,6 @@ vectors = Table(
         None,
         "group_id",
         sqlite_where=text("group_id IS NOT NULL"),
-        postgresql_where=text("group_id IS NOT NULL"),
     ),
 )
 

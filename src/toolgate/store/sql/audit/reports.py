@@ -3,8 +3,7 @@
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Integer, case, cast, func, literal, select
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy import JSON, ColumnElement, Connection, Integer, case, cast, func, literal, select
 
 from toolgate.base.ids import utc_text
 from toolgate.errors import StoreError
@@ -43,7 +42,7 @@ def has_failed(opened: Connection) -> ColumnElement[bool]:
     if opened.dialect.name == "sqlite":
         state: ColumnElement[Any] = func.json_extract(table.c.detail, "$.state")
     else:
-        state = cast(table.c.detail, JSONB)["state"].astext
+        state = cast(table.c.detail, JSON)["state"].as_string()
     is_waiting = (table.c.status == "approval") & (func.coalesce(state, "") == "waiting")
     return table.c.status.not_in(_SUCCEEDED) & ~is_waiting
 
@@ -97,7 +96,7 @@ def _tokens(opened: Connection) -> ColumnElement[Any]:
     detail = tables.audit.c.detail
     if opened.dialect.name == "sqlite":
         return func.json_extract(detail, "$.tokens")
-    return cast(cast(detail, JSONB)["tokens"].astext, Integer)
+    return cast(cast(detail, JSON)["tokens"].as_string(), Integer)
 
 
 def count(opened: Connection, since: str, limit: int) -> int:

@@ -11,6 +11,7 @@ import pytest
 
 from tests.console.console_client import notes, open_console, visible_text
 from toolgate.base.ids import new_id, utc_now
+from toolgate.console.charts import lines
 from toolgate.settings import AuditSettings, Settings, load
 from toolgate.types import AuditRecord, Caller
 
@@ -43,6 +44,13 @@ async def test_home_shows_each_period_with_the_busiest_tools_and_servers() -> No
         server = visible_text(await place.page("server", name="notes"))
         assert "Calls 4 in the last hour" in server
         assert "find()" in server
+
+
+async def test_a_line_of_a_chart_has_gaps_where_nothing_was_measured() -> None:
+    """It rose for half an hour to the one slow call after a pause."""
+    values = [("a", (1.0,)), ("b", (2.0,)), ("c", (None,)), ("d", (2.0,))]
+    drawn = lines(values, label="Latency", kinds=("median",))
+    assert re.findall(r'points="([^"]+)"', drawn) == ["2,21.0 7,2.0", "17,2.0 21,2.0"]
 
 
 async def test_home_of_a_new_gateway_helps_with_the_first_server_and_client() -> None:

@@ -1,6 +1,7 @@
 """Small SVG charts without inline styles."""
 
 from collections.abc import Sequence
+from itertools import groupby
 
 from markupsafe import Markup
 
@@ -72,21 +73,12 @@ def lines(
     width = max(len(values), 1) * (_BAR + _GAP)
     shapes: list[Markup] = []
     for number in reversed(range(len(kinds))):
-        points: list[str] = []
-        for index, (_, of_lines) in enumerate(values):
-            value = of_lines[number]
-            if value is not None and highest:
-                x = index * (_BAR + _GAP) + _BAR / 2
-                points.append(f"{x:g},{_HEIGHT - value / highest * (_HEIGHT - 2):.1f}")
-        if len(points) == 1:
-            x, _, y = points[0].partition(",")
-            points.append(f"{float(x) + _BAR:g},{y}")
-        if points:
-            shapes.append(
-                Markup('<polyline class="line line-{}" points="{}"/>').format(
-                    "bc"[number % 2], " ".join(points)
-                )
+        shapes.extend(
+            Markup('<polyline class="line line-{}" points="{}"/>').format(
+                "bc"[number % 2], " ".join(points)
             )
+            for points in _runs([of_lines[number] for _, of_lines in values], highest)
+        )
     for index, (about, of_lines) in enumerate(values):
         parts = [
             f"{kind} {value:,.0f} ms"
@@ -96,6 +88,22 @@ def lines(
         if parts:
             shapes.append(_hover(index * (_BAR + _GAP), f"{about}: {', '.join(parts)}"))
     return _chart(f"{label}: at most {highest:,.0f} ms.", width, shapes)
+
+
+def _runs(values: Sequence[float | None], highest: float) -> list[list[str]]:
+    """Return the points of each part of a line that has values; a single one gets some width."""
+    runs: list[list[str]] = []
+    for present, run in groupby(enumerate(values), lambda one: one[1] is not None):
+        if not present or not highest:
+            continue
+        points = [
+            (index * (_BAR + _GAP) + _BAR / 2, _HEIGHT - (value or 0) / highest * (_HEIGHT - 2))
+            for index, value in run
+        ]
+        if len(points) == 1:
+            points.append((points[0][0] + _BAR, points[0][1]))
+        runs.append([f"{x:g},{y:.1f}" for x, y in points])
+    return runs
 
 
 def _chart(summary: str, width: int, shapes: Sequence[Markup]) -> Markup:

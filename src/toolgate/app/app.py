@@ -262,7 +262,6 @@ async def _open_parts(
             signer=storage.signer,
             open_sandbox=lambda: make("sandbox", Sandbox, sandbox_spec(settings().programs), {}),
         ),
-        plugin_problems=plugin_problems,
     )
     stack.push_async_callback(gateway.programs.aclose)
     stack.push_async_callback(gateway.shaper.aclose)
@@ -297,6 +296,7 @@ def _open_search(
         contents=search_factory.contents,
         learning=learning,
         relations=relations,
+        plugin_problems=plugin_problems,
     )
 
 

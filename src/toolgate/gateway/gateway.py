@@ -43,7 +43,6 @@ from toolgate.gateway.listing.server_status import ServerStatusService
 from toolgate.gateway.management import (
     LearningService,
     Management,
-    PluginProblems,
     QuarantineManagement,
     ServerManagement,
     SettingsManagement,
@@ -107,7 +106,6 @@ class Gateway:
         documents: DocumentParts,
         prompts: Prompts,
         results: ResultParts,
-        plugin_problems: PluginProblems,
     ) -> None:
         self._settings = settings
         self._catalog = servers.catalog
@@ -176,7 +174,7 @@ class Gateway:
         """Calls that wait for a person's decision."""
         self.learning = services.learning()
         """What the search has learned from use."""
-        self.manage = services.management(plugin_problems)
+        self.manage = services.management()
         """Operations of administrators."""
 
     @property
@@ -478,7 +476,7 @@ class _ServiceBuilder:
             receipts=self._receipts,
         )
 
-    def management(self, plugin_problems: PluginProblems) -> Management:
+    def management(self) -> Management:
         return Management(
             servers=ServerManagement(
                 servers=self._servers,
@@ -505,7 +503,7 @@ class _ServiceBuilder:
             ),
             settings=SettingsManagement(
                 self._settings,
-                plugin_problems=plugin_problems,
+                plugin_problems=self._search.plugin_problems,
                 visible=self.visible,
                 receipts=self._receipts,
             ),

@@ -8,10 +8,11 @@ from toolgate.base.signing import Signer
 from toolgate.catalog import Catalog
 from toolgate.catalog.scanner import Quarantine
 from toolgate.documents import AskModel, DocumentLibrary
+from toolgate.errors import ConfigError
 from toolgate.models.sandboxes import Sandbox
 from toolgate.search import Learning, Relations, ToolIndex
 from toolgate.security.access import AccessAdmin, Admission, Policy, UsageLimits
-from toolgate.settings import ProjectTable
+from toolgate.settings import ProjectTable, Settings
 from toolgate.store import Store
 from toolgate.types import Json
 
@@ -65,6 +66,8 @@ class SearchParts:
     """What search has learned from use."""
     relations: Relations
     """Near-identical tools and groups."""
+    plugin_problems: Callable[[Settings], Sequence[ConfigError]]
+    """Returns what is wrong with the search strategies and other plugins that settings name."""
 
 
 class ServerEditor(Protocol):

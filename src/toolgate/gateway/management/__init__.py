@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from toolgate.gateway.management.explanation import VisibilityExplanation
 from toolgate.gateway.management.quarantine import QuarantineManagement
 from toolgate.gateway.management.servers import ServerManagement
-from toolgate.gateway.management.settings import PluginProblems, SettingsManagement
+from toolgate.gateway.management.settings import SettingsManagement
 from toolgate.gateway.management.tool_overrides import (
     HIDDEN_VALUE,
     OverriddenTool,
@@ -19,7 +19,6 @@ __all__ = [
     "LearningService",
     "Management",
     "OverriddenTool",
-    "PluginProblems",
     "QuarantineManagement",
     "ServerManagement",
     "SettingsManagement",

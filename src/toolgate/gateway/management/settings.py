@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
 
 from toolgate.audit import Receipts
 from toolgate.errors import ArgumentError, ConfigError, SettingError
@@ -26,10 +25,7 @@ from toolgate.settings import (
 )
 from toolgate.types import Caller, Json
 
-__all__ = ["PluginProblems", "SettingChange", "SettingsManagement"]
-
-PluginProblems: TypeAlias = Callable[[Settings], Sequence[ConfigError]]
-"""Returns what is wrong with the search strategies and other plugins that settings name."""
+__all__ = ["SettingChange", "SettingsManagement"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +49,7 @@ class SettingsManagement:
         self,
         settings: Callable[[], Settings],
         *,
-        plugin_problems: PluginProblems,
+        plugin_problems: Callable[[Settings], Sequence[ConfigError]],
         visible: VisibleCatalog,
         receipts: Receipts,
     ) -> None:

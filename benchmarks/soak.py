@@ -401,8 +401,10 @@ def faults(found: Found) -> list[str]:
 def _growth(warm: Standing, end: Standing) -> list[str]:
     """Describe what a replica holds beyond what it held when it was warm."""
     said: list[str] = []
-    if end.children != warm.children:
-        said.append(f"other children than before: {end.children} instead of {warm.children}")
+    before, after = Counter(warm.children), Counter(end.children)
+    if before != after:
+        more, fewer = list((after - before).elements()), list((before - after).elements())
+        said.append(f"other children than before: {more} more, {fewer} fewer")
     if end.descriptors > warm.descriptors:
         said.append(f"{end.descriptors} descriptors instead of {warm.descriptors}")
     if end.rss_mb > warm.rss_mb * GROWTH:

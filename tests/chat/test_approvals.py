@@ -118,6 +118,9 @@ async def test_a_turn_that_waits_keeps_what_waited_before() -> None:
         assert await pending(place) == ["Bonn", "Ulm"]
 
         await decide(place, "Ulm")
+        unknown, _ = await place.post("/v1/chat/resume", {}, x_toolgate_thread="other")
+        _, threads = await place.get("/api/v1/threads")
+        assert (unknown, [each["thread_id"] for each in threads["threads"]]) == (404, ["t"])
         _, resumed = await place.post("/v1/chat/resume", {}, x_toolgate_thread="t")
         assert resumed["choices"][0]["message"]["content"] == "Ulm is ordered."
         assert (await pending(place), cities(server)) == (["Bonn"], ["Ulm"])

@@ -230,6 +230,8 @@ class ChatApi:
     async def resume(self, call: _ChatRequest) -> None:
         """Handle `POST chat/resume`: resume the calls of a thread that waited for approval."""
         thread = _thread_of(call)
+        if await self._chat.threads.history(call.caller, thread, limit=1) is None:
+            raise HttpError(404, "not_found", f"There is no thread {thread[:80]!r}.")
         options = CompletionOptions(
             model="",
             stream=call.body.get("stream") is True,

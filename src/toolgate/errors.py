@@ -25,8 +25,8 @@ ToolgateError
     UnknownEntryError
     UnknownApprovalError
   ArgumentError
-    DecidedError
     UnknownResponseError
+    DecidedError
   HandleError
   UpstreamError
     UnreachableError

@@ -48,7 +48,7 @@ SUMMARY = {
     "Secrets in configuration": ["tests/settings/test_settings.py", "tests/cli/test_config.py"],
     "Arguments and results": ["tests/audit/test_destinations.py", "tests/audit/test_recorder.py"],
     "Tool descriptions": ["tests/catalog/scanner", "tests/server/test_quarantined_definitions.py"],
-    "Against hostile input": ["tests/server/test_refusals.py", "tests/server/test_replicas.py"],
+    "The gateway itself": ["tests/server/test_refusals.py", "tests/server/test_replicas.py"],
 }
 """What `SECURITY.md` says is protected, and the tests that show it."""
 

@@ -21,11 +21,13 @@ _URI: Final = re.compile(r"file:(?://(?:localhost|127\.0\.0\.1|\[::1\])?(?=[/\\]
 _REMOTE_URI: Final = re.compile(r"file://[^/\\]+(?=[/\\])", re.IGNORECASE)
 """Many programs use the path of such a URI and ignore the host."""
 _OTHER_URI: Final = re.compile(r"(?!file:)[a-z][a-z0-9+.-]+://", re.IGNORECASE)
-_WRAPPER: Final = re.compile(r"[a-z][a-z0-9+.-]*(?:[:_](?=file:)|:(?=///))", re.IGNORECASE)
+_WRAPPER: Final = re.compile(
+    r"[a-z][a-z0-9+.-]*(?:[:_](?=(?:[a-z][a-z0-9+.-]*[:_])*file:)|:(?=///))", re.IGNORECASE
+)
 """The prefix in `jar:file:///etc`, `local_file:/etc` and `netdoc:///etc`: schemes by which Java
 and Python libraries open files."""
-_PARAMETERS: Final = re.compile(r"(?<![^/\\])(\.\.?);[^/\\]*")
-"""Parameters of a `.` or `..` segment, which Java servers remove: `/tmp/..;x/etc`."""
+_PARAMETERS: Final = re.compile(r";[^/\\]*")
+"""Parameters of a segment, which Java servers remove: `/tmp/..;x/etc`, `/;/etc`, `/etc;x/`."""
 _HOME: Final = re.compile(r"~[^/]*")
 
 _ALIAS: Final = re.compile(
@@ -108,7 +110,10 @@ class PathReadings:
             ),
         ):
             normal = self._normal(spelling)
-            plain = dict.fromkeys((*normal, *map(_from_root, normal)))
+            is_home = spelling.startswith("~")
+            plain = dict.fromkeys(
+                (*normal, *(_from_root(path, has_left=is_home) for path in normal))
+            )
             paths |= plain
             for path in (*plain, spelling):  # also as spelled: a link before `..` leads elsewhere
                 paths |= dict.fromkeys(self._on_disk(path, keep_relative=keep_relative))
@@ -237,7 +242,7 @@ def _without_wrapper(text: str) -> str:
 
 
 def _without_parameters(text: str) -> str:
-    return _PARAMETERS.sub(r"\1", text) if ";" in text else text
+    return _PARAMETERS.sub("", text)
 
 
 def _without_query(text: str) -> str:
@@ -291,12 +296,20 @@ def _physical(path: str, folder: str) -> str:
     return "/" + "/".join(parts)
 
 
-def _from_root(path: str) -> str:
-    """Return a path that leaves its folder as if from the root: `../../etc` may be `/etc`."""
+def _from_root(path: str, *, has_left: bool) -> str:
+    """Return a path that leaves its folder as if from the root: `../../etc` may be `/etc`.
+
+    Args:
+        path: A normalized path.
+        has_left: Whether it begins with a home folder and has left it if it is not there any
+            more: `~/../etc` is `/etc` where the home folder is `/root`.
+    """
     rest = path
     while rest == ".." or rest.startswith("../"):
         rest = rest[3:]
-    return path if rest == path else f"/{rest}"
+    if rest == path and (not has_left or path.startswith(("~", "/"))):
+        return path
+    return f"/{rest}"
 
 
 def _without_home(path: str) -> str:

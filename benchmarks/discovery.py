@@ -76,7 +76,7 @@ def measure(quick: bool) -> Report:
 async def _measure(
     url: str, pid: int, rounds: int, calls: int
 ) -> dict[str, list[dict[str, float]]]:
-    queries = itertools.cycle(QUERIES)
+    queries: itertools.cycle[str] = itertools.cycle(QUERIES)
 
     def search() -> tuple[str, dict[str, Any]]:
         return "tools/call", {"name": "tool_discovery", "arguments": {"query": next(queries)}}

@@ -98,7 +98,9 @@ COMMANDS: dict[str, CommandEntry] = {
         ACCESS, "access", "Allow and deny servers, tools, resources and prompts."
     ),
     "guards": CommandEntry(
-        ACCESS, "access", "Add guards: argument rules, secrets, size limits, approval."
+        ACCESS,
+        "access",
+        "Add, list and remove guards: rules for arguments, secrets, sizes, approval.",
     ),
     "approvals": CommandEntry(
         ACCESS, "access", "List calls waiting for approval; approve or reject them."

@@ -16,7 +16,7 @@ from toolgate.types import Json
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Add guards: argument rules, secrets, size limits, approval.",
+    help="Add, list and remove guards: rules for arguments, secrets, sizes, approval.",
     no_args_is_help=True,
     add_completion=False,
 )
@@ -105,13 +105,17 @@ def add(
     secrets_in_arguments: Annotated[
         str,
         typer.Option(
-            "--secrets-in-arguments", metavar="MODE", help="What to do with secrets: mask or block."
+            "--secrets-in-arguments",
+            metavar="MODE",
+            help="What to do with secrets in arguments: mask or block.",
         ),
     ] = "",
     secrets_in_results: Annotated[
         str,
         typer.Option(
-            "--secrets-in-results", metavar="MODE", help="What to do with secrets: mask or block."
+            "--secrets-in-results",
+            metavar="MODE",
+            help="What to do with secrets in results: mask or block.",
         ),
     ] = "",
     approver: Approver = "",
@@ -150,7 +154,7 @@ def add(
 def remove(
     ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids, from `list`.")],
 ) -> int:
-    """Remove guards that were added with this command."""
+    """Remove guards that were added with `guards add`."""
     return anyio.run(_remove, ids)
 
 

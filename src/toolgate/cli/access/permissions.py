@@ -93,7 +93,7 @@ def deny(
 def remove(
     ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids, from `list`.")],
 ) -> int:
-    """Remove rules that were added with this command."""
+    """Remove rules that were added with `permissions allow` or `deny`."""
     return anyio.run(_remove, ids)
 
 

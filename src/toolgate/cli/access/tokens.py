@@ -41,7 +41,9 @@ Expires = Annotated[
 def create(
     names: Annotated[
         list[str],
-        typer.Argument(metavar="NAME...", help="Names of the tokens, usually of their users."),
+        typer.Argument(
+            metavar="NAME...", help="Names of the tokens, usually those of their users."
+        ),
     ],
     project: Annotated[
         list[str] | None,

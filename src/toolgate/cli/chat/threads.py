@@ -28,7 +28,10 @@ Thread = Annotated[str, typer.Argument(metavar="THREAD", help="Name of the threa
 @app.command("list")
 def list_threads(
     responses: Annotated[
-        bool, typer.Option("--responses", help="Also list single responses from /v1/responses.")
+        bool,
+        typer.Option(
+            "--responses", help="Also list threads that /v1/responses created without a name."
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> int:

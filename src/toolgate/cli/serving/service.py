@@ -41,9 +41,7 @@ _COMMAND_TIMEOUT_S = 60.0
 def install(
     show: Annotated[
         bool,
-        typer.Option(
-            "--print", help="Only print the service definition and the path it belongs at."
-        ),
+        typer.Option("--print", help="Only print the service definition and where to put it."),
     ] = False,
 ) -> int:
     """Install Toolgate as a service with this system's service manager, and start it.

@@ -151,9 +151,11 @@ def init(
         bool, typer.Option("--undo", help="Restore all files changed by init.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be written.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what would be written.")
+    ] = False,
     no_check: Annotated[
-        bool, typer.Option("--no-check", help="Do not test the imported servers by starting them.")
+        bool, typer.Option("--no-check", help="Do not start the imported servers to test them.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> int:

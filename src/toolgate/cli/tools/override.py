@@ -78,7 +78,7 @@ def override(
         typer.Option(
             "--hide-parameter",
             metavar="PARAMETER",
-            help="Hide the parameter and never send it. Can be repeated.",
+            help="Hide the parameter; it is not sent unless it has a --default. Can be repeated.",
         ),
     ] = None,
     describe: Annotated[

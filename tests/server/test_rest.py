@@ -1,5 +1,6 @@
 """The REST door: the gateway's verbs for programs."""
 
+import json
 from typing import Any
 
 import aiohttp
@@ -7,6 +8,8 @@ import pytest
 
 from tests.server.fake_gateway import FakeGateway
 from tests.server.http_gateway import ListeningGateway, listening
+from toolgate.cli.client._local_gateway import in_process
+from toolgate.testing import memory_app
 
 pytestmark = pytest.mark.anyio
 
@@ -142,6 +145,14 @@ async def test_errors_have_one_shape_and_a_fitting_status(
         assert (error["message"], error["hint"]) == ("No answer in 60 s.", "It may have run.")
     if tool == "rpc_error":
         assert error["rpc"] == {"code": -31999, "data": {"why": "test", "none": None}}
+
+
+async def test_threads_do_not_exist_without_a_chat_model() -> None:
+    """A caller cannot configure one: this was answered with 500, as a fault of the gateway."""
+    async with memory_app({}) as app:
+        status, raw = await in_process(app)("GET", "/api/v1/threads", None)
+
+    assert (status, json.loads(raw)["error"]["code"]) == (404, "unknown_model")
 
 
 @pytest.mark.parametrize(

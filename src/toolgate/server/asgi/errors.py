@@ -47,6 +47,12 @@ _STATUS: Mapping[str, int] = {
     "login_needed": 424,
     "upstream": 502,
     "store": 503,
+    "unknown_model": 404,
+    "context_too_long": 400,
+    "model_request": 400,
+    "model_rate": 429,
+    "model_timeout": 504,
+    "model": 502,
 }
 """HTTP status by `ToolgateError.code`, of the error's class or its nearest base class."""
 

@@ -352,18 +352,25 @@ def _standing(
 
     def look() -> Standing | None:
         seen = _seen(process, {})
-        # A server killed in the last moment counts as ready until the gateway notices.
-        running = {line.rsplit(maxsplit=1)[-1] for line in seen.children}
-        settled = running.issuperset((*VICTIMS, STEADY)) and not _clients(process)
+        # A server killed in the last moment counts as ready until the gateway notices; a child that
+        # is about to end stands beside its successor; a new one looks like the gateway at first.
+        names = [line.rpartition(" ")[2] for line in seen.children]
+        servers_running = sorted(name for name in names if name in {*VICTIMS, STEADY})
+        settled = servers_running == sorted((*VICTIMS, STEADY)) and not _clients(process)
+        settled = settled and " ".join(process.cmdline()) not in seen.children
         if like:
             settled = settled and seen.descriptors <= like.descriptors
             settled = settled and seen.children == like.children
         return seen if settled else None
 
+    quiet: Standing | None = None
     with suppress(AssertionError):
-        wait_until(look, within_s=HANG_S, what="quiet")
+        quiet = wait_until(look, within_s=HANG_S, what="quiet")
     report = replica.probe.take(process.pid)
-    return _seen(process, {cause: report[key] / 2**20 for cause, key in CAUSES.items()})
+    memory_mb = {cause: report[key] / 2**20 for cause, key in CAUSES.items()}
+    seen = _seen(process, memory_mb)
+    # What a replica holds for a moment only, such as a child that starts, is no growth.
+    return seen if quiet is None else replace(seen, children=quiet.children)
 
 
 def _seen(process: psutil.Process, memory_mb: Mapping[str, float]) -> Standing:

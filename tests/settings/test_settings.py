@@ -270,6 +270,11 @@ MALFORMED = {
         "toolgate.toml, line 2: python of server.a is 'my tools'. Expected: \"FILE.py\", "
         '"FILE.py:NAME", "MODULE" or "MODULE:NAME", such as "my_tools.py".',
     ),
+    "two ways to authenticate": (
+        '[server.a]\nurl = "http://u:p@h/"\nheaders = { authorization = "Bearer x" }',
+        "toolgate.toml, line 2: server.a has credentials in its url and a header Authorization. "
+        "Remove one of them: a request can send only one.",
+    ),
     "header that HTTP refuses": (
         '[server.a]\nurl = "http://h/"\nheaders = { X = "a\\nb" }',
         "toolgate.toml, line 3: the header 'X' of server.a has a name or value that HTTP does not "

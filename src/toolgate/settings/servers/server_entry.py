@@ -325,6 +325,12 @@ def _options(
                 "does not allow.",
                 hint="Remove line breaks and other control characters.",
             )
+    if urlsplit(url).username is not None and "authorization" in map(str.lower, headers):
+        raise location.document.error(
+            (*location.path, "url"),
+            f"{dotted(location.path)} has credentials in its url and a header Authorization.",
+            hint="Remove one of them: a request can send only one.",
+        )
     return {"url": url, "headers": headers, **_connection(table, location)}
 
 

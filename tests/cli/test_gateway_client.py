@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from toolgate.base.run_file import RunFile
 from toolgate.cli.client._gateway_client import GatewayClient, GatewayResponseError
+from toolgate.cli.serving._background import other_gateways_note
 from toolgate.types import Json
 
 pytestmark = pytest.mark.anyio
@@ -66,3 +68,17 @@ async def test_a_gateway_that_ends_with_its_command_points_to_no_log() -> None:
         await gateway([error], run=None, status=500).execute("a:b", {})
     with pytest.raises(GatewayResponseError, match="the log of the gateway says more"):
         await gateway([error], status=500).execute("a:b", {})
+
+
+async def test_gateways_that_differ_only_in_imported_files_are_told_apart() -> None:
+    """`toolgate status` named only the file that both read."""
+    plain = replace(RUNNING, configuration=("/a/toolgate.toml",))
+    imports = replace(RUNNING, configuration=("/a/toolgate.toml", "/a/mcp.json"))
+
+    assert other_gateways_note([plain, imports]) == (
+        "Running with another configuration: http://127.0.0.1:1 (/a/toolgate.toml), "
+        "http://127.0.0.1:1 (/a/toolgate.toml with /a/mcp.json)."
+    )
+    assert other_gateways_note([replace(RUNNING, configuration=("",))]) == (
+        "Running with another configuration: http://127.0.0.1:1 (no configuration file)."
+    )

@@ -59,7 +59,11 @@ def gateways(loaded: Settings) -> tuple[list[RunFile], list[RunFile]]:
 
 def other_gateways_note(others: Iterable[RunFile]) -> str:
     """Say which gateways run with another configuration, in one sentence; empty for none."""
-    names = [f"{run.address} ({run.configuration[0] or 'no configuration file'})" for run in others]
+    names: list[str] = []
+    for run in others:
+        # With all imported files: two gateways may differ in nothing else.
+        files = " with ".join(filter(None, run.configuration)) or "no configuration file"
+        names.append(f"{run.address} ({files})")
     return f"Running with another configuration: {', '.join(names)}." if names else ""
 
 

@@ -60,6 +60,17 @@ def test_html_keeps_headings_and_tables_and_drops_scripts_and_menus() -> None:
     assert not any(word in found.text for word in ("Menu", "alert", "x{}"))
 
 
+@pytest.mark.parametrize(
+    ("start", "first"),
+    [("7", 7), ("\u0663", 3), ("\u00b2", 1), ("9" * 5_000, 1), ("-1", 1)],
+    ids=["a number", "Arabic digits", "a superscript", "far too many digits", "below zero"],
+)
+def test_a_list_starts_with_its_number_if_that_is_one(start: str, first: int) -> None:
+    page = f"<ol start='{start}'><li>a</li><li>b</li></ol>".encode()
+
+    assert text_of("a.html", page).strip() == f"{first}. a\n{first + 1}. b"
+
+
 def test_rows_of_a_table_follow_its_head() -> None:
     assert text_of("a.csv", b"name;city\nAnna;Bern\nBob;a|b\n") == (
         "| name | city |\n| --- | --- |\n| Anna | Bern |\n| Bob | a\\|b |"

@@ -30,6 +30,9 @@ _BLANKS: Final = re.compile(r"[\t ]{2,}")
 _WIDE_GAP: Final = re.compile(r"([\t \r\n]{100})[\t \r\n]+")
 """Blanks in preformatted text that no layout needs (chosen)."""
 
+_MOST_DIGITS: Final = 9
+"""Most digits of the first number of a list; browsers count up to 2,147,483,647."""
+
 _UNCLOSED: Final = re.compile("<[a-zA-Z/!?]")
 _NO_REFERENCE: Final = re.compile(r"&(?=#(?![0-9]+[^0-9a-fA-F]|[xX][0-9a-fA-F]+[^0-9a-fA-F]))")
 """An ampersand after which the parser would take all tags for text (Python 3.11.7)."""
@@ -105,7 +108,8 @@ class _LinearConverter(markdownify.MarkdownConverter):
     def _only_item(self, items: bs4.Tag) -> bs4.Tag:
         """Return the next item as the first of a list that starts with its number."""
         start = str(items.get("start", ""))
-        number = (int(start) if start.isnumeric() else 1) + self._items[id(items)]
+        is_number = start.isdecimal() and len(start) <= _MOST_DIGITS
+        number = (int(start) if is_number else 1) + self._items[id(items)]
         self._items[id(items)] += 1
         item = bs4.Tag(name="li")
         bs4.Tag(name="ol", attrs={"start": str(number)}).append(item)

@@ -98,12 +98,12 @@ class SettingsManagement:
         before = await asyncio.to_thread(read_text, path)
         after = with_setting(before, path, described.key, value)
         checked = await asyncio.to_thread(_checked, path, after)
-        now, then = await asyncio.to_thread(
-            lambda: [self._plugin_problems(each) for each in (self._settings(), checked)]
-        )
-        known = {str(problem) for problem in now}  # what is wrong already is no reason to refuse
-        for problem in then:
-            if str(problem) not in known:
+        before_change = await asyncio.to_thread(self._plugin_problems, self._settings())
+        after_change = await asyncio.to_thread(self._plugin_problems, checked)
+        # What is wrong already is no reason to refuse.
+        ignored = {str(problem) for problem in before_change}
+        for problem in after_change:
+            if str(problem) not in ignored:
                 raise problem
         return SettingChange(before=before, after=after, state=_state(before))
 

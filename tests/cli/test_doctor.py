@@ -486,7 +486,9 @@ def test_the_archive_contains_what_is_needed_and_no_planted_secret(
         + server_table("third", "--dies", f"--password={SECRETS['flag']}")
         + "[server.web]\n"
         + f"url = 'http://user:{SECRETS['account']}@127.0.0.1:9/mcp?key={SECRETS['query']}'\n"
+        + "[server.api]\nurl = 'http://127.0.0.1:9/mcp'\n"
         + f"headers = {{ Authorization = 'Bearer {SECRETS['header']}' }}\n"
+        + "[server.missing]\ncommand = 'no-such-program'\n"
         + f"[search.options.cloud]\nurl = 'http://x'\ntoken = '{SECRETS['service']}'\n"
         + f"[search]\nembedder_options = {{ key = '{SECRETS['embedder']}' }}\n"
         + "embedder = 'openai'\n"
@@ -509,7 +511,8 @@ def test_the_archive_contains_what_is_needed_and_no_planted_secret(
     assert [name for name, secret in SECRETS.items() if secret in everything] == []
     assert json.loads(parts["configuration.json"])["serve"]["port"] == 7420
     assert "small_server.py" in parts["configuration.json"]
-    assert {server["name"] for server in json.loads(parts["servers.json"])} >= {"bad", "web"}
+    servers = sorted(server["name"] for server in json.loads(parts["servers.json"]))
+    assert servers == ["api", "bad", "missing", "other", "third", "web"]
     assert len(parts["log.txt"].splitlines()) == 2
 
 

@@ -56,9 +56,7 @@ async def write_bundle(path: Path, checks: Sequence[Check]) -> None:
     parts: Json = {
         "versions.json": versions(),
         "doctor.json": [asdict(check) for check in checks],
-        "servers.json": [
-            check.details for check in checks if check.name.startswith("server ") and check.details
-        ],
+        "servers.json": list(_servers(checks)),
     }
     if loaded is not None:
         parts["configuration.json"] = configuration(loaded)
@@ -80,6 +78,18 @@ async def write_bundle(path: Path, checks: Sequence[Check]) -> None:
             f"The archive {str(path)!r} cannot be written: {error.strerror or error}.",
             hint="Choose a file in a writable folder.",
         ) from error
+
+
+def _servers(checks: Iterable[Check]) -> Iterable[Json]:
+    """Yield what is known about each server; a check can be about several."""
+    for check in checks:
+        if not check.name.startswith(("server ", "servers ")) or not check.details:
+            continue
+        for server in check.details.get("servers", [check.details]):
+            if isinstance(server, str):  # known not to work, so that it was not started
+                yield {"name": server, "ok": False, "error": check.found}
+            else:
+                yield server
 
 
 def _create_file(path: Path) -> int:

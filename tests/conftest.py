@@ -116,14 +116,18 @@ def compile_tables_once() -> Iterator[None]:
     from toolgate.store.engine import schema_version
 
     create = schema_version.create
-    statements: list[str] = []
+    statements: tuple[str, ...] = ()
 
     def create_from_cache(connection: Connection) -> None:
-        if connection.dialect.name != "sqlite" or not statements:
+        nonlocal statements
+        if connection.dialect.name != "sqlite":
             create(connection)
-            if connection.dialect.name == "sqlite":
-                query = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"
-                statements.extend(connection.exec_driver_sql(query).scalars())
+            return
+        if not statements:
+            create(connection)
+            query = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"
+            # At once: several threads may each create a first store.
+            statements = tuple(connection.exec_driver_sql(query).scalars())
             return
         for statement in statements:
             connection.exec_driver_sql(statement)

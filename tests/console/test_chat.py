@@ -1,6 +1,7 @@
 """Threads of the chat as people read them."""
 
 import re
+from html.parser import HTMLParser
 
 import pytest
 
@@ -75,6 +76,68 @@ async def test_documents_of_an_answer_are_laid_out() -> None:
         assert "page_content" not in told
         assert "Sources" in told
         assert "The answer cites [9], but there is no such source." in told
+
+
+HOSTILE = """# Result
+
+**Sun**, I was told:
+
+| city | degrees |
+|------|--------:|
+| Rome | [30](https://weather.example/rome) |
+
+<script>alert(1)</script> <img src="https://spy.example/a.png"> <b onclick="alert(1)">b</b>
+![chart](https://spy.example/chart.png?secret=1) [run](javascript:alert(1))
+[data](data:text/html,x) [delete](/console/chat/cancel) [other](//spy.example/x)
+[https://bank.example](https://bank.example@spy.example/ 'x" onmouseover="alert(1)') a\u202eb
+[reference]
+
+[reference]: vbscript:alert(1)
+
+```html" onclick="alert(1)
+<img src=x onerror=alert(1)>
+```
+"""
+
+
+class _Elements(HTMLParser):
+    """The elements of a page, with their attributes."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+
+async def test_the_markdown_of_an_answer_is_rendered_but_can_do_nothing() -> None:
+    async with chatting({"text": HOSTILE}) as place:
+        await place.say("**The** forecast?", thread="t")
+        async with place.session.get(f"{place.url}/console/thread?name=t") as answer:
+            page = await answer.text()
+            policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "img-src 'self' data:" in policy
+    assert "**The** forecast?" in page  # only what a model says is rendered
+    shown = page.partition('<div class="markdown">')[2].partition("As JSON")[0]
+    assert "<strong>Sun</strong>" in shown
+    assert "<h3>Result</h3>" in shown
+    elements = _Elements(shown).found
+    assert not {"script", "img", "b", "iframe", "style"} & {tag for tag, _ in elements}
+    assert not [name for _, attrs in elements for name in attrs if name[:2] == "on"]
+    assert not [attrs for _, attrs in elements if "style" in attrs]
+    links = [attrs for tag, attrs in elements if tag == "a" and "nofollow" in str(attrs.get("rel"))]
+    assert [attrs["href"] for attrs in links] == [
+        "https://weather.example/rome",
+        "https://spy.example/chart.png?secret=1",
+        "https://bank.example@spy.example/",
+    ]
+    assert all("noreferrer" in str(attrs["rel"]) for attrs in links)
+    told = visible_text(shown)
+    for words in ("<script>alert(1)</script>", "https://bank.example (spy.example)", "U+202E"):
+        assert words in told, told
 
 
 def test_the_statement_that_was_run_stands_apart_from_its_rows() -> None:

@@ -16,6 +16,7 @@ __all__ = [
     "count",
     "cut",
     "duration",
+    "named",
     "plain",
     "size",
     "visible",
@@ -46,17 +47,21 @@ def plain(text: object, max_chars: int = 300) -> str:
 
 def visible(text: object, max_chars: int = 20_000) -> Markup:
     """Return a text as isolated markup: escaped, with odd characters replaced by names."""
-    text_shown = cut(text, max_chars)
-    if _ODD.search(text_shown) is None:
-        return Markup(f"<bdi>{escape(text_shown)}</bdi>")  # noqa: S704 - escaped
+    return Markup(f"<bdi>{named(cut(text, max_chars))}</bdi>")  # noqa: S704 - escaped
+
+
+def named(text: str) -> Markup:
+    """Return a text as markup: escaped, with odd characters replaced by names."""
+    if _ODD.search(text) is None:
+        return escape(text)
     parts: list[str] = []
     end = 0
-    for odd in _ODD.finditer(text_shown):
-        parts.append(str(escape(text_shown[end : odd.start()])))
+    for odd in _ODD.finditer(text):
+        parts.append(str(escape(text[end : odd.start()])))
         parts.append(f'<span class="odd">{escape(_name(odd[0]))}</span>')
         end = odd.end()
-    parts.append(str(escape(text_shown[end:])))
-    return Markup(f"<bdi>{''.join(parts)}</bdi>")  # noqa: S704 - every part was escaped
+    parts.append(str(escape(text[end:])))
+    return Markup("".join(parts))  # noqa: S704 - every part was escaped
 
 
 def coded(text: str) -> Markup:

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, cast, get_args, get_origin, get_type_hints
 
+import anyio
 from starlette.responses import Response
 
 from toolgate.base import json_text
+from toolgate.base.lazy_loading import load
 from toolgate.chat import KINDS, ChatService, Choices
 from toolgate.console.pages.approvals import is_person
 from toolgate.console.request import PageRequest
@@ -155,7 +157,7 @@ async def _show(request: PageRequest) -> Response:
     return request.page(
         "thread.html",
         name=name,
-        messages=[as_shown(json_object(message)) for message in json_array(history["messages"])],
+        messages=await _as_shown(json_array(history["messages"])),
         has_more=history["has_more"],
         pending=[json_object(call) for call in json_array(history["pending"])],
         run=run if run is not None and run.ended is None else None,
@@ -167,6 +169,19 @@ async def _show(request: PageRequest) -> Response:
         settings=[_setting(request, chat, name, settings) for name in _TYPES],
         is_set=bool(settings["set"]),
     )
+
+
+async def _as_shown(messages: Sequence[object]) -> list[Json]:
+    """Return messages in the form that the page shows, with the model's Markdown rendered."""
+    shown = [as_shown(json_object(message)) for message in messages]
+    answers = [message for message in shown if message["role"] == "assistant" and message["text"]]
+    if answers:
+        markdown = await load("toolgate.console.markdown")
+        texts = [str(message["text"]) for message in answers]
+        rendered = await anyio.to_thread.run_sync(lambda: [*map(markdown.render, texts)])
+        for message, html in zip(answers, rendered, strict=True):
+            message["html"] = html
+    return shown
 
 
 async def _change(request: PageRequest) -> Response:
@@ -260,6 +275,7 @@ def as_shown(message: Json) -> Json:
         "role": role,
         "name": str(message.get("name") or ""),
         "text": answer if marker else text,
+        "html": None,
         "executed": statement if marker else "",
         "documents": documents,
         "parts": content if isinstance(content, list) else None,

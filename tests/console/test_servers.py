@@ -180,7 +180,7 @@ async def test_a_tool_is_offered_as_its_form_says_after_a_preview() -> None:
         again = await console.page("override", key="notes:add")
         assert 'value="write"' in again
         assert '<option value="hide" selected>' in again
-        assert "with an override" in visible_text(await console.page("tool", key="notes:add"))
+        assert "with changes" in visible_text(await console.page("tool", key="notes:add"))
 
         wrong = fields | {"a2-mode": "value", "a2": "many"}
         refused = await console.send("override?key=notes:add", 400, do="save", **wrong)
@@ -214,12 +214,12 @@ async def test_what_programs_left_behind_is_shown_and_deleted() -> None:
     pytest.importorskip("pydantic_monty")
     settings = Settings(programs=ProgramSettings(offer="on"))
     async with open_console(settings=settings) as console:
-        assert "Left by programs" not in await console.page("approvals")
+        assert "Paused programs and saved values" not in await console.page("approvals")
         program = {"name": "tool_program", "arguments": {"code": 'await store("<b>", [1, 2])'}}
         assert "isError" not in await console.app.gateway.call(ADMIN, program, None)
         page = await console.page("approvals")
-        assert "Left by programs" in page, visible_text(page)[-900:]
-        assert "Stored value <b>" in visible_text(page), visible_text(page)[900:2500]
+        assert "Paused programs and saved values" in page, visible_text(page)[-900:]
+        assert "Saved value <b>" in visible_text(page), visible_text(page)[900:2500]
         (value,) = await console.app.gateway.kept_programs.values(ADMIN)
         await console.send("approvals", do="forget", id=value.id)
-        assert "Left by programs" not in await console.page("approvals")
+        assert "Paused programs and saved values" not in await console.page("approvals")

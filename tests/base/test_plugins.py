@@ -125,7 +125,7 @@ class Wrong:
             "Correct or remove it under seam.kind.inner.",
         ),
         Wrong("import no_such_lib", "mine", {}, MissingExtraError, "needs the library 'no_such_l"),
-        Wrong("x = 1", "mine", {}, BrokenPluginError, "is not an implementation"),
+        Wrong("x = 1", "mine", {}, BrokenPluginError, "does not define a dataclass Options"),
         Wrong(GOOD.replace("clock, m", "clok, m"), "mine", {}, BrokenPluginError, "'clok'"),
         Wrong(GOOD.replace("run(self)", "no(self)"), "mine", {}, BrokenPluginError, "no 'Runs'"),
     ],

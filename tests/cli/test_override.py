@@ -103,8 +103,8 @@ def test_a_preview_changes_nothing(command: Command, folder: Path) -> None:
         (("--name", "add_numbers"), "another tool is called so"),
         (("--name", "a b"), "Allowed: 1 to 64 characters"),
         (("--set", "text=${user.mail}"), "which no caller has"),
-        (("--table", '{"colour": "red"}'), "'colour' is no key of an override"),
-        (("--set", "text=***"), "stands for a value that is not shown"),
+        (("--table", '{"colour": "red"}'), "Overrides have no key named 'colour'"),
+        (("--set", "text=***"), "is still masked"),
     ],
 )
 def test_what_could_not_be_applied_is_refused_and_nothing_is_changed(

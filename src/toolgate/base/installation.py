@@ -116,8 +116,8 @@ class Installation:
         problem = self._source_problem()
         if problem:
             raise SettingError(
-                f"Toolgate was started by {starter}, and {problem}, so the command that starts it "
-                "again cannot be written into a client's file.",
+                f"Toolgate was started by {starter}, and {problem}, so it does not know a command "
+                "that clients can start it with.",
                 hint=f"Install Toolgate with `uv tool install {DISTRIBUTION}` or `pipx install "
                 f"{DISTRIBUTION}` and run the command again.",
             )

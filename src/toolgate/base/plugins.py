@@ -224,9 +224,9 @@ def _halves(module: ModuleType, label: str) -> tuple[type[Any], Callable[..., ob
     if isinstance(options_type, type) and is_dataclass(options_type) and callable(build):
         return options_type, build
     raise BrokenPluginError(
-        f"{label} is not an implementation.",
-        allowed=f"{module.__name__} needs a dataclass Options and a function build.",
-        hint="Add both, or let the file name start with an underscore if it is a helper.",
+        f"{label} does not define a dataclass Options and a function build.",
+        allowed=f"{module.__name__} needs both.",
+        hint="Define both, or start the file name with an underscore if it is a helper.",
     )
 
 

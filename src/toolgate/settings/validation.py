@@ -156,7 +156,8 @@ def _access_errors(settings: Settings, where: str) -> Iterator[SettingError]:
     for rule in settings.permission:
         if not rule.to or not (rule.allow or rule.deny):
             yield SettingError(
-                f"{rule.source or where}: a rule in [[permission]] says nothing.",
+                f"{rule.source or where}: a rule in [[permission]] lacks `to`, or has neither "
+                "`allow` nor `deny`.",
                 allowed='Expected: to = ["role:dev"] and allow = ["github:*"] or deny = [...].',
                 hint="Complete or remove it.",
             )

@@ -140,6 +140,6 @@ def _detector(intents: list[Intent], zone: str, languages: str) -> IntentDetecto
             raise OptionError(
                 f"There are no keywords for the language {language!r}.",
                 allowed=f"Available: {', '.join(available)}.",
-                hint="Separate several with commas.",
+                hint="Use these, separated by commas.",
             )
     return IntentDetector(intents, zone=zone, languages=selected)

@@ -195,7 +195,7 @@ def _checked(table: Json) -> Json:
     """
     if unknown := sorted(table.keys() - set(OVERRIDE_KEYS)):
         raise SettingError(
-            f"{unknown[0][:64]!r} is no key of an override.",
+            f"Overrides have no key named {unknown[0][:64]!r}.",
             allowed=f"Allowed: {', '.join(OVERRIDE_KEYS)}.",
             hint="Correct or remove it.",
         )
@@ -212,9 +212,9 @@ def _with_kept(table: Json, written: Json, tool: str) -> Json:
             if values.get(key) == HIDDEN_VALUE:
                 if key not in json_object(before.get(name)):
                     raise SettingError(
-                        f"The {key} of parameter {name!r} of {tool!r} is {HIDDEN_VALUE!r}, "
-                        "which stands for a value that is not shown.",
-                        hint="Give the value itself.",
+                        f"The {key} of parameter {name!r} of {tool!r} is still masked "
+                        f"({HIDDEN_VALUE!r}).",
+                        hint="Enter the real value.",
                     )
                 values[key] = json_object(before[name])[key]
         parameters[name] = values

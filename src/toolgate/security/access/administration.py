@@ -400,8 +400,8 @@ class AccessAdmin:
         self._must_manage(caller)
         if not patterns or not to or effect not in {"allow", "deny"}:
             raise ArgumentError(
-                "The rule says nothing.",
-                allowed="A rule is allow or deny, with patterns and with people it is for.",
+                "The rule lacks an effect, patterns, or people that it is for.",
+                allowed="Effects: allow, deny.",
             )
         if hint not in {"", "read_only", "destructive"}:
             raise ArgumentError(

@@ -189,7 +189,9 @@ async def rephrase(
 def _document_service(context: Context) -> DocumentService:
     service = context.documents
     if not isinstance(service, DocumentService):
-        raise SettingError("This gateway stores no documents.", hint="Use a gateway with a store.")
+        raise SettingError(
+            "This gateway has no database to store documents in.", hint="Set store.url."
+        )
     return service
 
 

@@ -100,5 +100,7 @@ async def prompt_test(
 def _prompt_service(context: Context) -> PromptService:
     service = context.prompts
     if not isinstance(service, PromptService):
-        raise SettingError("This gateway stores no prompts.", hint="Use a gateway with a store.")
+        raise SettingError(
+            "This gateway has no database to store prompts in.", hint="Set store.url."
+        )
     return service

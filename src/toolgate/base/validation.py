@@ -6,7 +6,6 @@ whose ranges `check_ranges` checks; `plugins` adds their position in the setting
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, cast
 
 from pydantic import (
@@ -21,6 +20,7 @@ from pydantic_core.core_schema import DictSchema, WithDefaultSchema
 
 from toolgate.errors import ArgumentError, OptionError
 from toolgate.types import Json
+from toolgate.types.values import dataclass
 
 __all__ = [
     "Input",

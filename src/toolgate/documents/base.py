@@ -1,12 +1,13 @@
 """The values of retrieval: request, passages, result."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, Protocol, TypeAlias
 
 from toolgate.documents.quotation import citation, quoted
 from toolgate.store.vectors import Metric
 from toolgate.types import Json
+from toolgate.types.values import dataclass
 
 __all__ = [
     "SEARCH_TYPES",

@@ -5,7 +5,6 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any, cast
 from toolgate.errors import SettingError
 from toolgate.settings.notations import jsonc
 from toolgate.types import Json, json_object
+from toolgate.types.values import dataclass
 
 __all__ = [
     "ConfigDocument",

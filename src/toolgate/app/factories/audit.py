@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 
 from toolgate.audit import (
     AuditWriter,
@@ -25,6 +24,7 @@ from toolgate.settings import (
     run_dir,
 )
 from toolgate.store import Store
+from toolgate.types.values import dataclass
 
 __all__ = ["INSTALLATION_KEY", "AuditParts", "open_audit"]
 

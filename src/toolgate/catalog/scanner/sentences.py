@@ -7,10 +7,11 @@ Descriptions of honest tools contain each of them, too, but seldom together.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from toolgate.catalog.scanner.signals import Group, Signal, load_signals
+from toolgate.types.values import dataclass
 
 __all__ = [
     "QUARANTINE_WEIGHT",

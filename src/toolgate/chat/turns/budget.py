@@ -1,9 +1,10 @@
 """The budget of a turn, and the message when it is exhausted."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from toolgate.models.llm import NO_USAGE, TokenUsage
 from toolgate.settings import ChatSettings
+from toolgate.types.values import dataclass
 
 __all__ = ["Budget", "BudgetExceededError"]
 

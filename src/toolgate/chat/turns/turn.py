@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import anyio
@@ -26,6 +26,7 @@ from toolgate.prompts import Prompts
 from toolgate.settings import ChatSettings
 from toolgate.store import StoredArtifact, StoredSpending
 from toolgate.types import Caller, Json
+from toolgate.types.values import dataclass
 
 __all__ = ["Turn", "TurnServices", "policy_by_pattern"]
 

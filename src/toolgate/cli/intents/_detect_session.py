@@ -1,6 +1,5 @@
 """Detect the intents of messages with keywords and the semantic stage of packs."""
 
-from dataclasses import dataclass
 from datetime import date
 from importlib import import_module
 from zoneinfo import ZoneInfo
@@ -22,6 +21,7 @@ from toolgate.intents import (
 )
 from toolgate.packs import Pack
 from toolgate.types import Json
+from toolgate.types.values import dataclass
 
 __all__ = ["DetectSession", "Reasons"]
 

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -63,6 +62,7 @@ from toolgate.settings.clients import supported
 from toolgate.settings.clients.supported import ClientFile, Machine
 from toolgate.settings.clients.write_back import with_toolgate
 from toolgate.types import Json, json_array, json_object
+from toolgate.types.values import dataclass
 
 __all__ = ["app"]
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
 
@@ -11,6 +10,7 @@ from sqlalchemy.engine.reflection import Inspector
 from sqlalchemy.exc import SQLAlchemyError
 
 from toolgate.databases.connections.inspect import schemas_of
+from toolgate.types.values import dataclass
 
 __all__ = ["Relation", "estimated_rows", "relations"]
 

@@ -1,7 +1,8 @@
 """Names that the parser finds in a query."""
 
 from collections import Counter
-from dataclasses import dataclass
+
+from toolgate.types.values import dataclass
 
 __all__ = ["Tree"]
 

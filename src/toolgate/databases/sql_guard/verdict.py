@@ -1,7 +1,8 @@
 """The verdict on a statement."""
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from toolgate.types.values import dataclass
 
 __all__ = ["StatementKind", "StatementVerdict"]
 

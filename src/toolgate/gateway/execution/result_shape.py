@@ -1,8 +1,7 @@
 """The part and format of a result that a caller wants."""
 
-from dataclasses import dataclass
-
 from toolgate.gateway.execution.result_formats import Format
+from toolgate.types.values import dataclass
 
 __all__ = ["Shape"]
 

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Literal
 
 from toolgate.catalog import (
@@ -17,6 +16,7 @@ from toolgate.gateway.listing.policy import ListingPolicy
 from toolgate.search import (
     ToolIndex,
 )
+from toolgate.types.values import dataclass
 
 __all__ = ["Change", "ChangeNotifier"]
 

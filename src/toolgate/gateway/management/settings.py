@@ -7,7 +7,6 @@ import shutil
 import tomllib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from toolgate.audit import Receipts
@@ -24,6 +23,7 @@ from toolgate.settings import (
     write_text,
 )
 from toolgate.types import Caller, Json
+from toolgate.types.values import dataclass
 
 __all__ = ["SettingChange", "SettingsManagement"]
 

@@ -3,7 +3,6 @@
 import getpass
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from time import monotonic
@@ -13,6 +12,7 @@ from anyio import to_thread
 
 from toolgate.intents.rules.recent_files import recent_files
 from toolgate.types import DEFAULT_PROJECT, Caller
+from toolgate.types.values import dataclass
 
 __all__ = ["WorkspaceVariables"]
 

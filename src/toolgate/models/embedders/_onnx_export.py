@@ -11,7 +11,6 @@ import tempfile
 import warnings
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from toolgate.errors import EmbedderError, MissingExtraError, OptionError
 from toolgate.models.embedders._metadata import PREFIX
 from toolgate.models.embedders.onnx import Options, build
 from toolgate.types import Json, json_array, json_object
+from toolgate.types.values import dataclass
 
 __all__ = ["Exported", "export"]
 

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from time import monotonic
 from typing import Any, Protocol, cast
 
@@ -38,6 +38,7 @@ from toolgate.models.llm.base import (
 )
 from toolgate.settings import ModelTable
 from toolgate.types import PluginSpec
+from toolgate.types.values import dataclass
 
 __all__ = ["MakeModel", "ModelAttempt", "ModelRegistry", "RequestAttempt", "estimate_request"]
 

@@ -8,11 +8,12 @@ program that waits for answers can be serialized and continued in another proces
 
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
 from toolgate.errors import ProgramError
 from toolgate.types import Json
+from toolgate.types.values import dataclass
 
 __all__ = [
     "CallFailure",

@@ -6,7 +6,7 @@ second segment (see `postings`).
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 
 import numpy as np
@@ -37,6 +37,7 @@ from toolgate.search.tokenizer import (
     terms,
     words,
 )
+from toolgate.types.values import dataclass
 
 __all__ = ["SEGMENTED_FROM", "build_state", "is_current", "restored"]
 

@@ -3,7 +3,6 @@
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from zlib import crc32
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from toolgate.search.base import SearchableTool
 from toolgate.search.tokenizer import fold, fold_all
+from toolgate.types.values import dataclass
 
 __all__ = [
     "NameIndex",

@@ -1,10 +1,11 @@
 """The settings of hybrid search."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from toolgate.base.validation import check_ranges
 from toolgate.search.lexical.weights import WordWeights
 from toolgate.search.relevance.usage_votes import UsageWeights
+from toolgate.types.values import dataclass
 
 __all__ = ["Options"]
 

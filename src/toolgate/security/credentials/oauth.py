@@ -12,7 +12,6 @@ import json
 import re
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
@@ -44,6 +43,7 @@ from pydantic import AnyUrl, ValidationError
 from toolgate.errors import InvalidAnswerError, UnreachableError, UpstreamError
 from toolgate.security.outbound import AddressScope, ConnectionOptions, HttpAnswer, Outbound
 from toolgate.types import CredentialSpec, Json, ServerSpec
+from toolgate.types.values import dataclass
 
 __all__ = [
     "GrantRefusedError",

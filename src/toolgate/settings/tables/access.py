@@ -1,10 +1,11 @@
 """Tables about access: authentication, limits, permissions, guards, approvals, projects."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from toolgate.settings.tables.fields import DERIVED, between
+from toolgate.types.values import dataclass
 
 __all__ = [
     "ApprovalSettings",

@@ -1,10 +1,11 @@
 """Tables about chat models, chat turns and documents."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from toolgate.settings.tables.fields import between
+from toolgate.types.values import dataclass
 
 __all__ = ["ChatSettings", "DocumentModelTable", "DocumentSettings", "ModelTable"]
 

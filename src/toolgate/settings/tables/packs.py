@@ -1,9 +1,10 @@
 """Tables about packs and their rules."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from toolgate.settings.tables.fields import between
+from toolgate.types.values import dataclass
 
 __all__ = ["PackSettings", "RuleSettings"]
 

@@ -1,9 +1,10 @@
 """Tables about finding tools: `[search]`, `[discovery]`, `[results]`, `[usage]` and others."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from toolgate.settings.tables.fields import between
+from toolgate.types.values import dataclass
 
 __all__ = [
     "CatalogSearchSettings",

@@ -1,10 +1,11 @@
 """Stored projects, tokens, permission rules and guards."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, Protocol
 
 from toolgate.types import Json
+from toolgate.types.values import dataclass
 
 __all__ = [
     "AccessRepository",

@@ -1,8 +1,9 @@
 """Stored intents of messages."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
+
+from toolgate.types.values import dataclass
 
 __all__ = [
     "DetectionCount",

@@ -1,7 +1,8 @@
 """The stored log of SQL statements."""
 
-from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
+
+from toolgate.types.values import dataclass
 
 __all__ = ["StatementOutcome", "StatementRepository", "StoredStatement"]
 

@@ -1,10 +1,11 @@
 """Stored chat threads, with their messages, artifacts and costs."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 from toolgate.types import Json
+from toolgate.types.values import dataclass
 
 __all__ = [
     "PROJECT_THREAD",

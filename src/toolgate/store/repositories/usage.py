@@ -1,8 +1,9 @@
 """The stored usage log: searches, their results, and calls."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
+
+from toolgate.types.values import dataclass
 
 __all__ = [
     "StoredSearch",

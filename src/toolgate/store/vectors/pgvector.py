@@ -10,7 +10,6 @@ here.
 import logging
 from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from struct import pack, unpack_from
 from typing import Annotated, Any
 
@@ -31,6 +30,7 @@ from toolgate.store.vectors.base import (
     VectorMatch,
     VectorStore,
 )
+from toolgate.types.values import dataclass
 
 __all__ = ["Options", "PgVectors", "build"]
 

@@ -2,7 +2,6 @@
 
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from threading import Lock
 from typing import Annotated, Any
 
@@ -13,6 +12,7 @@ from toolgate.store import SqlAccess
 from toolgate.store.vectors._rows import packed
 from toolgate.store.vectors._sql import CHUNK, VIEW, VIEW_SQL, SqlVectors
 from toolgate.store.vectors.base import KEY_BYTES, Rows, VectorCollection, VectorStore
+from toolgate.types.values import dataclass
 
 __all__ = ["Options", "SqliteVectors", "build"]
 

@@ -1,7 +1,8 @@
 """Splits a stream of bytes into messages, one per line, in linear time."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from toolgate.types.values import dataclass
 
 __all__ = ["HEAD_BYTES", "TAIL_BYTES", "LineFramer", "OverlongMessage"]
 

@@ -6,11 +6,12 @@ https://www.postgresql.org/docs/18/sql-keywords-appendix.html
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from toolgate.databases.sql_guard.dialects import words
 from toolgate.databases.sql_guard.lexer import SqlToken
+from toolgate.types.values import dataclass
 
 __all__ = ["RESERVED", "TYPE_KEYWORDS", "Clauses"]
 

@@ -1,9 +1,10 @@
 """Contents of the catalog of a PostgreSQL database outside `pg_catalog`."""
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from toolgate.databases.sql_guard.refused import StatementRefusedError
+from toolgate.types.values import dataclass
 
 __all__ = ["CatalogObject", "PostgresCatalog"]
 

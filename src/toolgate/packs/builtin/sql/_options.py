@@ -1,11 +1,12 @@
 """The options of the pack: `[packs.options.sql]`."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, Final, cast
 
 from toolgate.databases.connections import QueryLimits
 from toolgate.errors import SettingError
+from toolgate.types.values import dataclass
 
 __all__ = ["MOST_ROWS", "SqlOptions", "read_options"]
 

@@ -2,7 +2,6 @@
 
 import uuid as uuids
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +19,7 @@ from toolgate.packs.builtin.servoy.files.references import Reference, references
 from toolgate.packs.builtin.servoy.files.undo_log import FileChange
 from toolgate.packs.builtin.servoy.files.workspace import KINDS, Kind, StoredObject
 from toolgate.packs.builtin.servoy.objects.names import check_name
+from toolgate.types.values import dataclass
 
 __all__ = [
     "ENCAPSULATIONS",

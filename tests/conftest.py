@@ -5,7 +5,9 @@ import ipaddress
 import itertools
 import logging
 import os
+import pickle
 import socket
+import threading
 from collections.abc import Iterator
 from functools import cache
 from hashlib import sha256
@@ -24,6 +26,9 @@ from toolgate.base.logs import ByServer
 # wait for each other made learning 440 prompts take 29 s instead of 3 on a busy machine.
 for _name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
     os.environ.setdefault(_name, "1")
+
+AUTHORITY = Path(__file__).with_name("authority.pem")
+"""Signs no certificate. Reading the hundred and more authorities of the system takes 40 ms."""
 
 # No test asserts a time: several run at once, on machines that others use too.
 settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -56,6 +61,8 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, homes: Iterator[Path]) ->
     home = next(homes)
     home.mkdir()
     monkeypatch.setenv("HOME", str(home))
+    # Each HTTP client reads the trusted certificates, and tests open many clients.
+    monkeypatch.setenv("SSL_CERT_FILE", str(AUTHORITY))
 
 
 @pytest.fixture(autouse=True)
@@ -82,13 +89,21 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket.socket, "connect", connect_locally)
 
 
+@pytest.fixture(scope="session")
+def run_folder(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """A folder that all processes of this test run share."""
+    own = tmp_path_factory.getbasetemp()
+    return own if worker_id == "master" else own.parent
+
+
 @pytest.fixture(scope="session", autouse=True)
-def fit_once() -> Iterator[None]:
-    """Read and fit equal prompts once per process, since many tests load the shipped packs."""
+def fit_once(run_folder: Path, worker_id: str) -> Iterator[None]:
+    """Read and fit equal prompts once in a test run, since many tests load the shipped packs."""
     from toolgate.intents.semantic import readings, stage
 
     fit = stage.fit
-    models: dict[str, Any] = {}
+    folder = run_folder / "fitted"
+    folder.mkdir(exist_ok=True)
 
     def cached_fit(training_set: Any, texts: Any, names: Any, background: Any) -> Any:
         content = (training_set.intents, training_set.texts, training_set.owners)
@@ -96,10 +111,15 @@ def fit_once() -> Iterator[None]:
             (matrix.shape, sha256(matrix.tobytes()).digest())
             for matrix in (texts, names, background.vectors)
         ]
-        key = repr((content, vectors))
-        if key not in models:
-            models[key] = fit(training_set, texts, names, background)
-        return models[key]
+        path = folder / sha256(repr((content, vectors)).encode()).hexdigest()
+        if path.exists():
+            return pickle.loads(path.read_bytes())
+        model = fit(training_set, texts, names, background)
+        # Under another name first: no process reads half a file.
+        unfinished = path.with_suffix(f".{worker_id}.{threading.get_ident()}")
+        unfinished.write_bytes(pickle.dumps(model))
+        unfinished.replace(path)
+        return model
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stage, "fit", cached_fit)

@@ -441,3 +441,25 @@ async def test_an_old_server_over_stdio_is_not_guessed_for_when_two_calls_could_
                 await upstream.ask("roots/list", {})
             first.release.set()
             second.release.set()
+
+
+@pytest.mark.parametrize("way", ["restart", "disable"])
+async def test_a_server_is_never_missing_while_it_is_replaced(way: str) -> None:
+    """Its page in the console was not found, and calls said that there is no such server."""
+    async with memory_app({"a": FakeUpstream({"echo": echo_text})}) as app:
+        servers = app.gateway.manage.servers
+
+        async def change() -> None:
+            if way == "restart":
+                await servers.restart(ME, "a")
+            else:
+                await servers.enable(ME, "a", False)
+            done.set()
+
+        done = anyio.Event()
+        async with anyio.create_task_group() as group:
+            group.start_soon(change)
+            while not done.is_set():
+                assert app.gateway.servers.status(ME, "a") is not None
+                await anyio.lowlevel.checkpoint()
+        await state_of(app, "a", "ready" if way == "restart" else "disabled")

@@ -98,8 +98,19 @@ class Fleet:
             connect: Whether it may be connected at all.
             is_listed: Whether its listing is known, so that it can start on demand.
         """
-        assert self._observer is not None
         assert spec.name not in self._servers
+        return self._start(spec, connect=connect, is_listed=is_listed)
+
+    def _start(
+        self,
+        spec: ServerSpec,
+        *,
+        connect: bool,
+        is_listed: bool,
+        after: "asyncio.Task[None] | None" = None,
+    ) -> UpstreamServer:
+        """Put a server into the list, and connect it once the task `after` has ended."""
+        assert self._observer is not None
         server = UpstreamServer(
             spec,
             self._make_wire,
@@ -111,23 +122,28 @@ class Fleet:
         )
         self._servers[spec.name] = server
         self._running[spec.name] = asyncio.create_task(
-            self._keep(server), name=f"server:{spec.name}"
+            self._keep(server, after), name=f"server:{spec.name}"
         )
         return server
 
-    async def _keep(self, server: UpstreamServer) -> None:
+    async def _keep(self, server: UpstreamServer, after: "asyncio.Task[None] | None") -> None:
+        if after is not None:  # two processes of a server may not run at the same time
+            await asyncio.wait([after], timeout=_END_S)
         await self._may_connect.wait()
         await server.run()
 
     async def replace(
         self, spec: ServerSpec, *, connect: bool = True, is_listed: bool = False
     ) -> UpstreamServer:
-        """Reconnect a server with new settings, or the same ones, at its position in the list."""
+        """Reconnect a server with new settings, or the same ones, at its position in the list.
+
+        The list always has a server of this name: what asks for it meanwhile finds the new one,
+        which connects when the old one has ended.
+        """
         self.get(spec.name)
-        order = list(self._servers)
-        await self.remove(spec.name)
-        server = self.add(spec, connect=connect, is_listed=is_listed)
-        self._servers = {name: self._servers[name] for name in order if name in self._servers}
+        old = self._running.pop(spec.name)
+        server = self._start(spec, connect=connect, is_listed=is_listed, after=old)
+        await _ended([old])
         return server
 
     def revise(self, spec: ServerSpec) -> bool:
@@ -172,20 +188,26 @@ class Fleet:
             Names that were removed or changed, and names that were added or changed.
         """
         specs_by_name = {spec.name: spec for spec in specs}
-        gone = [
-            name
+        ended = {
+            name: self._running.pop(name)
             for name in self._servers
             if name not in specs_by_name or not self.revise(specs_by_name[name])
+        }
+        fresh = [
+            spec
+            for name, spec in specs_by_name.items()
+            if name in ended or name not in self._servers
         ]
-        tasks = [self._running.pop(name) for name in gone]
-        for name in gone:
-            del self._servers[name]
-        await _ended(tasks)
-        fresh = [spec for name, spec in specs_by_name.items() if name not in self._servers]
         for spec in fresh:
-            self.add(spec, connect=should_connect(spec.name), is_listed=is_listed(spec))
+            self._start(
+                spec,
+                connect=should_connect(spec.name),
+                is_listed=is_listed(spec),
+                after=ended.get(spec.name),
+            )
         self._servers = {name: self._servers[name] for name in specs_by_name}
-        return set(gone), {spec.name for spec in fresh}
+        await _ended(list(ended.values()))
+        return set(ended), {spec.name for spec in fresh}
 
     async def aclose(self) -> None:
         """Stop all servers concurrently."""

@@ -64,27 +64,62 @@ def test_what_is_not_named_stays_and_all_can_be_taken_back(command: Command, fol
     assert command("servers", "override", ECHO, "--json").json["override"] == {}
 
 
-def test_a_change_of_tables_written_as_in_the_documentation_says_where_it_was_saved(
+@pytest.mark.parametrize(
+    "tables",
+    [
+        "[server.small.tools.echo.parameters]\ntext = { default = 'hello' }  # mine\n",
+        "[server.small.tools.echo.parameters.text]  # mine\n# ours\ndefault = 'hello'\n",
+    ],
+    ids=["one table", "a table for each parameter"],
+)
+def test_tables_written_as_in_the_documentation_are_changed_in_the_file(
+    command: Command, folder: Path, tables: str
+) -> None:
+    file = folder / "toolgate.toml"
+    after = "\n# After.\n[log]\nlevel = 'warning'\n"
+    file.write_text(
+        f"{file.read_text('utf-8')}[server.small.tools.echo]\nname = 'say'\n{tables}{after}",
+        encoding="utf-8",
+    )
+
+    done = command("servers", "override", ECHO, "--description", "Says it.", "--set", "times=3")
+    assert done.status == SUCCESS, done.err
+    assert "store" not in done.err
+    parameters: dict[str, object] = {"text": {"default": "hello"}, "times": {"value": 3}}
+    expected = {"name": "say", "description": "Says it.", "parameters": parameters}
+    assert file_of(folder)["echo"] == expected
+    assert command("servers", "override", ECHO, "--describe", "text=Words.").status == SUCCESS
+    assert command("servers", "override", ECHO, "--set", "times=4").status == SUCCESS
+    parameters |= {"text": {"default": "hello", "description": "Words."}, "times": {"value": 4}}
+    assert file_of(folder)["echo"] == expected
+    # Where the parameter has a table of its own, its comments are still there too.
+    assert after.strip() in file.read_text("utf-8")
+    assert ("# ours" in tables) == ("# mine\n" in file.read_text("utf-8"))
+
+    assert command("servers", "override", ECHO, "--reset", "times").status == SUCCESS
+    del parameters["times"]
+    assert command("servers", "override", ECHO, "--reset", "text").status == SUCCESS
+    assert file_of(folder)["echo"] == {"name": "say", "description": "Says it."}
+    done = command("servers", "override", ECHO, "--remove")
+    assert "store" not in done.err
+    assert file_of(folder) in ({}, {"echo": {}})
+    assert after.strip() in file.read_text("utf-8")
+
+
+def test_a_change_that_the_file_cannot_take_says_where_it_was_saved(
     command: Command, folder: Path
 ) -> None:
     """The command wrote such changes to the store, and only the log said so."""
     file = folder / "toolgate.toml"
-    tables = "[server.small.tools.echo]\nname = 'say'\n"
-    tables += "[server.small.tools.echo.parameters]\ntext = { default = 'hello' }  # mine\n"
-    file.write_text(file.read_text("utf-8") + tables, encoding="utf-8")
-
-    done = command("servers", "override", ECHO, "--description", "Says it.")
-    assert "store" not in done.err
-    assert file_of(folder)["echo"] == {
-        "name": "say", "description": "Says it.", "parameters": {"text": {"default": "hello"}}
-    }  # fmt: skip
+    text = file.read_text("utf-8") + "tools.echo.name = 'say'  # mine\n"
+    file.write_text(text, encoding="utf-8")
 
     done = command("servers", "override", ECHO, "--set", "times=3")
     assert done.status == SUCCESS, done.err
     assert "Saved in the store, which takes precedence over the file:" in done.err
-    assert "# mine" in file.read_text("utf-8")
+    assert file.read_text("utf-8") == text
     shown = command("servers", "override", ECHO, "--json").json["override"]
-    assert shown["parameters"] == {"text": {"default": "hello"}, "times": {"value": 3}}
+    assert shown == {"name": "say", "parameters": {"times": {"value": 3}}}
 
 
 def test_a_preview_changes_nothing(command: Command, folder: Path) -> None:

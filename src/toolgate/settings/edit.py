@@ -114,7 +114,7 @@ def change_server_in_file(path: Path, name: str, changes: Mapping[str, Any]) -> 
     before = json_object(servers[written])
     for key, value in changes.items():
         table = ("server", written, key)
-        if key == "tool_permissions" and any(map(table.__eq__, map(_header, text.split("\n")))):
+        if key == "tool_permissions" and table in _headers(text):
             inside = json_object(value)
             for tool in {**json_object(before.get(key)), **inside}:
                 text = _with_value(text, table, tool, inside.get(tool))
@@ -142,15 +142,25 @@ def change_tool_in_file(path: Path, name: str, tool: str, changes: Mapping[str, 
     servers = json_object(root.get("server"))
     written = _written_name(path, servers, name)
     tools = json_object(json_object(servers[written]).get("tools"))
-    # What stays need not be written again: a table of its own, say of parameters, cannot be.
     was = json_object(tools.get(tool))
     changes = {key: value for key, value in changes.items() if value != was.get(key)}
+    table = ("server", written, "tools", tool)
     for key, value in reversed(list(changes.items())):  # each is inserted at the top of the table
-        text = _with_value(text, ("server", written, "tools", tool), key, value)
+        inside = (*table, key)
+        if all(header[: len(inside)] != inside for header in _headers(text)):
+            text = _with_value(text, table, key, value)
+        elif value is None:
+            text = without_table(text, inside)
+        else:
+            text = _with_tables(text, inside, json_object(was.get(key)), json_object(value))
     after = {k: v for k, v in {**was, **changes}.items() if v is not None}
-    if after or tool in tools:
+    if after or table in _headers(text):
         tools = {**tools, tool: after}
-    server = {**json_object(servers[written]), **({"tools": tools} if tools else {})}
+    else:
+        tools = {name: value for name, value in tools.items() if name != tool}
+    server = {key: value for key, value in json_object(servers[written]).items() if key != "tools"}
+    if tools:
+        server["tools"] = tools
     replace_file(path, text, {**root, "server": {**servers, written: server}})
 
 
@@ -341,6 +351,31 @@ def _with_value(text: str, table: tuple[str, ...], key: str, value: object) -> s
     return "".join([*lines[:at], *new, *lines[at:]])
 
 
+def _with_tables(text: str, path: tuple[str, ...], before: Json, after: Json) -> str:
+    """Return the text with the tables in the table `path` changed, added and removed."""
+    headers = _headers(text)
+    for name in {**before, **after}:
+        table, old, new = (*path, name), json_object(before.get(name)), after.get(name)
+        if new == old:
+            continue
+        if table in headers and new is None:
+            text = without_table(text, table)
+        elif table in headers:
+            for key in {**old, **json_object(new)}:
+                if json_object(new).get(key) != old.get(key):
+                    text = _with_value(text, table, key, json_object(new).get(key))
+        elif path in headers:
+            text = _with_value(text, path, name, new)
+        else:
+            text = f"{text.rstrip()}\n\n{render_table(table, json_object(new))}"
+    return text
+
+
+def _headers(text: str) -> set[tuple[str, ...]]:
+    """Return the paths of all tables with a header of their own."""
+    return set(map(_header, text.split("\n")))
+
+
 def _header(line: str) -> tuple[str, ...]:
     """Return the path of a table header; empty for other lines."""
     bare = line.partition("#")[0].strip()
@@ -484,7 +519,7 @@ def without_table(text: str, path: tuple[str, ...]) -> str:
     inside = False
     for line in text.splitlines(keepends=True):
         bare = line.strip()
-        header = key_of(bare.strip("[]")) if bare.startswith("[") and bare.endswith("]") else ()
+        header = _header(line)
         if header and header[: len(path)] == path:
             above = len(lines_left)
             while above and lines_left[above - 1].lstrip().startswith("#"):

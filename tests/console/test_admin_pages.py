@@ -101,17 +101,17 @@ async def test_tools_are_grouped_by_server_and_sorted_by_use() -> None:
         keys = re.compile(r'class="key" href="/console/tool\?key=notes%3A(\w+)"')
         page = await place.page("tools")
         assert '<th scope="rowgroup"' in page
-        assert keys.findall(await place.page("tools", sort="calls", dir="down"))[:2] == [
+        assert keys.findall(await place.page("tools", sort="-calls"))[:2] == [
             "find",
             "fail",
         ]
-        assert keys.findall(await place.page("tools", sort="errors", dir="down"))[0] == "fail"
-        page = await place.page("tools", sort="tokens", dir="down")
+        assert keys.findall(await place.page("tools", sort="-errors"))[0] == "fail"
+        page = await place.page("tools", sort="-tokens")
         assert keys.findall(page)[0] == "add"
-        assert '<input type="hidden" name="sort" value="tokens">' in page  # filters keep the order
-        for falls in ("up", "down"):
-            found = await place.page("tools", q="find notes", sort="calls", dir=falls)
-            assert keys.findall(found)[0 if falls == "down" else -1] == "find"
+        assert '<option value="-tokens" selected>' in page  # filters keep the order
+        for sort in ("calls", "-calls"):
+            found = await place.page("tools", q="find notes", sort=sort)
+            assert keys.findall(found)[0 if sort == "-calls" else -1] == "find"
 
 
 async def test_a_search_is_compared_with_another_configuration() -> None:

@@ -379,6 +379,18 @@ async def test_calls_are_decided_together_in_a_browser() -> None:
         refused = await place.send("approvals", 400, do="reject")
         assert "Select calls first." in visible_text(refused.text)
 
+        # What was decided meanwhile does not keep the others from being decided.
+        await place.send("approvals", id=[ids[0], ids[2], ids[1]], do="approve")
+        told = visible_text((await place.client.get("/console/approvals")).text)
+        assert "The call of notes:find was approved for one run. 2 failed: " in told
+        assert all(f"has decided about {decided} at" in told for decided in ids[:2])
+        states = {row.approval_id: row.state for row in await place.app.gateway.approvals.search(
+            Caller.local()
+        )}  # fmt: skip
+        assert states == {ids[0]: "rejected", ids[1]: "rejected", ids[2]: "approved"}
+        refused = await place.send("approvals", 400, id=ids[:2], do="approve")
+        assert ids[0] in visible_text(refused.text)
+
 
 async def test_a_pack_is_checked_on_the_page_of_intents() -> None:
     async with open_console() as place:

@@ -21,6 +21,11 @@ class TableOrder:
     falls: bool = False
     """Whether the order is descending."""
 
+    @property
+    def value(self) -> str:
+        """What the parameter `sort` of the URL says; empty if the table is unsorted."""
+        return f"-{self.name}" if self.falls else self.name
+
     def sort(self, rows: Iterable[T], keys: Mapping[str, Callable[[T], Any]]) -> list[T]:
         """Sort rows; those without a value come last."""
         key = keys.get(self.name)
@@ -32,9 +37,7 @@ class TableOrder:
         return sorted(with_value, key=key, reverse=self.falls) + without
 
 
-def order_of(request: PageRequest, *, default: str = "", falls: bool = False) -> TableOrder:
-    """Return the order that `sort` and `dir` in the URL name."""
-    name = request.query_value("sort")
-    if not name:
-        return TableOrder(name=default, falls=falls)
-    return TableOrder(name=name, falls=request.query_value("dir") == "down")
+def order_of(request: PageRequest) -> TableOrder:
+    """Return the order that `sort` in the URL names: a column, after `-` in descending order."""
+    value = request.query_value("sort")
+    return TableOrder(name=value.removeprefix("-"), falls=value.startswith("-"))

@@ -7,6 +7,7 @@ from typing import cast
 
 from starlette.responses import Response
 
+from toolgate.console.bulk import for_each
 from toolgate.console.request import PageRequest
 from toolgate.console.route import Route
 from toolgate.errors import ArgumentError, ForbiddenError
@@ -121,20 +122,24 @@ async def _act(request: PageRequest) -> Response:
     ids = request.form_values("id")
     if not ids:
         raise ArgumentError("No call selected.", hint="Select calls first.")
-    decided = [
-        await request.gateway.approvals.decide(
+    arguments = _edited(request.value("arguments")) if word == "edit" else None
+
+    async def decide(approval_id: str) -> str:
+        decided = await request.gateway.approvals.decide(
             request.caller,
             approval_id,
             approve=word != "reject",
             via="console",
             comment=request.value("comment").strip(),
-            arguments=_edited(request.value("arguments")) if word == "edit" else None,
+            arguments=arguments,
         )
-        for approval_id in ids
-    ]
+        return decided.tool
+
+    decided = await for_each(ids, decide)
     outcome = "rejected" if word == "reject" else "approved for one run"
-    who = f"The call of {decided[0].tool} was" if len(ids) == 1 else f"{len(ids)} calls were"
-    return request.go("approvals", message=f"{who} {outcome}.")
+    done = decided.done
+    who = f"The call of {done[0]} was" if len(done) == 1 else f"{len(done)} calls were"
+    return request.go("approvals", message=f"{who} {outcome}.{decided.failures}")
 
 
 def _edited(text: str) -> Json:

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from toolgate.app.server_check import try_server
 from toolgate.base.names import natural_order
 from toolgate.console.activity import RANGES, activity_of, range_asked
+from toolgate.console.bulk import for_each
 from toolgate.console.known_servers import KNOWN_SERVERS
 from toolgate.console.pages.access.credentials import may_log_in
 from toolgate.console.request import PageRequest
@@ -131,21 +132,10 @@ async def _act_on_several(request: PageRequest) -> Response:
     names = [only] if only else request.form_values("name")
     if not names:
         raise ArgumentError("No server selected.", hint="Select servers first.")
-    failed: list[ToolgateError] = []
-    for name in names:
-        try:
-            await _change(request, word, name)
-        except StoreError:
-            raise
-        except ToolgateError as error:
-            failed.append(error)
-    if failed and len(failed) == len(names):
-        raise failed[0]
+    outcome = await for_each(names, lambda name: _change(request, word, name))
     done = {"restart": "reconnecting", "remove": "removed"}.get(word, f"{word}d")
-    who = names[0] if len(names) == 1 else f"{len(names) - len(failed)} servers"
-    message = f"{who} {'is' if len(names) == 1 else 'are'} {done}."
-    if failed:
-        message += f" {len(failed)} failed: {failed[0].failed}"
+    who = names[0] if len(names) == 1 else f"{len(outcome.done)} servers"
+    message = f"{who} {'is' if len(names) == 1 else 'are'} {done}.{outcome.failures}"
     query = {name: request.query_value(name) for name in ("q", "state", "transport")}
     return request.go("servers", message=message, **query)
 

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from contextlib import suppress
 
-from toolgate.base.processes.memory import starting, uncollected
+from toolgate.base.processes.memory import set_aside, starting, uncollected
 
 NEEDED = """
 import sys
@@ -71,4 +71,15 @@ def test_what_a_start_makes_is_never_scanned() -> None:
         assert gc.get_freeze_count() > before
         assert not any(item is made[0] for item in gc.get_objects())
     finally:
+        gc.unfreeze()
+
+
+def test_a_process_that_serves_scans_new_objects_less_often() -> None:
+    default = gc.get_threshold()
+    try:
+        set_aside()
+        assert gc.get_threshold()[0] > default[0]
+        assert gc.get_threshold()[1:] == default[1:]
+    finally:
+        gc.set_threshold(*default)
         gc.unfreeze()

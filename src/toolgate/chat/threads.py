@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
+from time import monotonic
 
 from toolgate.base.ids import new_id, utc_now
 from toolgate.chat.base import Choices
@@ -14,6 +15,9 @@ from toolgate.types import Caller, Json, json_array, json_object
 
 __all__ = ["ThreadService"]
 
+_AGE_S = 1.0
+"""Seconds for which a project's settings are cached, since other processes may write (chosen)."""
+
 
 class ThreadService:
     """The threads of callers, for reading and changing them."""
@@ -24,6 +28,8 @@ class ThreadService:
         self._store = store
         self._settings = settings
         self._models = models
+        self._of_projects: dict[str, tuple[float, Json]] = {}
+        """When the settings of a project were read, and what they are."""
 
     async def choices(
         self, caller: Caller, thread: str | None, asked: Mapping[str, object] | None = None
@@ -69,15 +75,21 @@ class ThreadService:
             name=thread or PROJECT_THREAD,
         )
         await self._store.save_settings(row, values, now=utc_now())
+        self._of_projects.pop(caller.project_id, None)
         return await self.settings(caller, thread)
 
     async def _thread_row(self, caller: Caller, name: str) -> StoredThread | None:
         return await self._store.get(caller.project_id, caller.caller_id, name)
 
     async def project_settings(self, caller: Caller) -> Json:
-        """Return the settings for all threads of a project."""
+        """Return the settings for all threads of a project, at most a second old."""
+        cached = self._of_projects.get(caller.project_id)
+        if cached is not None and monotonic() - cached[0] < _AGE_S:
+            return cached[1]
         row = await self._store.get(caller.project_id, PROJECT_THREAD, PROJECT_THREAD)
-        return {} if row is None else row.settings
+        values = {} if row is None else row.settings
+        self._of_projects[caller.project_id] = (monotonic(), values)
+        return values
 
     async def recent(
         self, caller: Caller, *, with_responses: bool = False, limit: int = 100

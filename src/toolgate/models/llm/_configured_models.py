@@ -1,5 +1,6 @@
 """The configured models: names, retries, fallbacks, time limits, prices."""
 
+import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
@@ -192,6 +193,8 @@ class ModelRegistry:
         Raises:
             ConfigError: Its table is invalid.
         """
+        if name in self._built:
+            return self._built[name]
         async with self._building:
             if name not in self._built:
                 spec = self._spec(name)
@@ -367,7 +370,7 @@ class RequestAttempt:
 
 async def _next(pieces: AsyncIterator[Delta], within_s: float, who: str) -> Delta | None:
     try:
-        with anyio.fail_after(max(0.001, within_s)):
+        async with asyncio.timeout(max(0.001, within_s)):
             return await anext(pieces, None)
     except TimeoutError as error:
         raise ModelTimeoutError(

@@ -237,6 +237,26 @@ def test_lists_of_tools_are_carried_over_and_a_server_with_other_lists_stays_in_
     assert list(cursor["mcpServers"]) == ["toolgate", "db"]
 
 
+def test_what_one_client_has_disabled_does_not_replace_it_in_another(
+    home: Path, toolgate: Run
+) -> None:
+    """The disabled copy was kept, and the enabled server was skipped as equal to it."""
+    entries = {"db": {"command": "x", "disabled": True}, "old": {"command": "y", "disabled": True}}
+    only(
+        home,
+        claude=json.dumps({"mcpServers": entries}),
+        cursor=json.dumps({"mcpServers": {"db": {"command": "x"}}}),
+    )
+    done = toolgate("init", "--no-check", "--yes", "--write-back")
+    assert done.returncode == 0, done.stderr
+    told = done.stdout.replace("\n", " ")
+    assert "skipped; equals db below" in told
+    servers = {server.name: server.enabled for server in load(config_of(home)).servers}
+    assert servers == {"db": True, "old": False}
+    for path in (".config/Claude/claude_desktop_config.json", ".cursor/mcp.json"):
+        assert list(json.loads((home / path).read_text())["mcpServers"]) == ["toolgate"]
+
+
 def test_a_summary_says_what_the_imported_servers_lack(home: Path, toolgate: Run) -> None:
     entries = {
         "a": {"command": "sh"},

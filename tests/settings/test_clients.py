@@ -324,6 +324,30 @@ def test_what_claude_code_denies_is_kept_and_what_it_allows_is_no_list(tmp_path:
     }
 
 
+@pytest.mark.parametrize(
+    ("name", "beside", "rejected"),
+    [
+        (".gemini/settings.json", {"mcp": {"excluded": ["a", "other"]}}, {"a"}),
+        (".gemini/settings.json", {"mcp": {"allowed": ["b"], "excluded": []}}, {"a"}),
+        (".gemini/settings.json", {"mcp": {"allowed": [], "excluded": None}}, {"a", "b"}),
+        (".gemini/settings.json", {"mcp": {"excluded": "a"}}, set()),
+        ("work/.mcp.json", {}, {"a"}),
+    ],
+    ids=["excluded", "not allowed", "none allowed", "no list", "claude code"],
+)
+def test_a_server_that_its_client_rejects_is_disabled(
+    name: str, beside: dict[str, object], rejected: set[str], tmp_path: Path
+) -> None:
+    """Lists as the documentation of Gemini CLI and Claude Code describes them."""
+    servers = {"a": {"command": "x"}, "b": {"command": "y"}}
+    put(tmp_path / name, json.dumps({"mcpServers": servers, **beside}))
+    local = {"disabledMcpjsonServers": ["a"]}
+    put(tmp_path / "work" / ".claude" / "settings.local.json", json.dumps(local))
+    file = the_file(find(machine(tmp_path)))
+    disabled = {server.name for server in file.servers if server.config.get("enabled") is False}
+    assert disabled == rejected
+
+
 def test_a_file_that_cannot_be_read_is_reported_and_hides_no_other(tmp_path: Path) -> None:
     put(tmp_path / ".cursor" / "mcp.json", "{ broken")
     put(tmp_path / ".gemini" / "settings.json", JSON.replace("KEY", "mcpServers"))

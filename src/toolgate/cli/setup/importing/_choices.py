@@ -75,6 +75,9 @@ class Choice:
     is_twin: bool = False
     """Whether it equals a server found earlier, rather than one in the configuration."""
 
+    is_disabled: bool = False
+    """Whether its client does not connect to it."""
+
     off: str = ""
     """Why the imported copy must be disabled; empty if it can be used."""
 
@@ -110,6 +113,7 @@ def choose_servers(
     permissions = {spec.name: dict(spec.tool_permissions) for spec in known}
     there = frozenset(names)
     choices: list[Choice] = []
+    idle: dict[str, int] = {}  # places in the list, by name, of servers that are disabled
     for file in files:
         for server in file.servers:
             if (str(file.path), server.name) in imported:
@@ -124,6 +128,16 @@ def choose_servers(
                 )
                 continue
             choice = _choice(file, server, names, cwd=cwd, every_project=every_project, home=home)
+            at = idle.pop(choice.name, None) if not choice.is_disabled else None
+            if at is not None:  # what one client has disabled does not replace it in the others
+                del names[choice.name]
+                choice = _choice(
+                    file, server, names, cwd=cwd, every_project=every_project, home=home
+                )
+                remarks = (f"equals {choice.name} below",)
+                choices[at] = replace(
+                    choices[at], state="same", name=choice.name, is_twin=True, remarks=remarks
+                )
             if choice.state == "same" and choice.name not in there:
                 remarks = (f"{choice.remarks[0]} above",)
                 choice = replace(choice, is_twin=True, remarks=remarks)
@@ -136,6 +150,8 @@ def choose_servers(
             if choice.state == "new":
                 names[choice.name] = choice.identities
                 permissions[choice.name] = listed
+                if choice.is_disabled:
+                    idle[choice.name] = len(choices)
             choices.append(choice)
     return choices
 
@@ -218,6 +234,7 @@ def _choice(
         stays = f"needs {needs}, which is not set"
     else:
         stays = off or ("its env_file cannot be read" if spec.problem else "")
+    is_disabled = not spec.enabled and not spec.problem
     equal = next((name for name, existing in names.items() if existing & identities), None)
     if equal is not None:
         return Choice(
@@ -227,6 +244,7 @@ def _choice(
             name=equal,
             remarks=(f"equals {equal}",),
             stays=stays,
+            is_disabled=is_disabled,
         )
     name = _free_name(server.name, file.client.name, names)
     remarks = list(server.notices)
@@ -234,7 +252,7 @@ def _choice(
         remarks.append(f"called {name} here")
     if stays:
         remarks.append(stays)
-    if not spec.enabled and not spec.problem:
+    if is_disabled:
         remarks.append("disabled")
     if spec.tool_permissions:
         remarks.append(_tools_remark(spec.tool_permissions))
@@ -247,6 +265,7 @@ def _choice(
         needs="" if off else needs,
         identities=identities,
         stays=stays,
+        is_disabled=is_disabled,
         off=off,
     )
 

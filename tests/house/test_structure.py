@@ -111,21 +111,6 @@ def test_the_top_level_has_few_entries() -> None:
     assert len(entries) <= MAX_ENTRIES_AT_TOP
 
 
-def test_value_classes_are_made_by_our_decorator() -> None:
-    """The standard one compiles six methods of each class; `toolgate --help` makes only a few."""
-    of_help = ("cli/root.py", "cli/terminal/", "types/values.py")
-    slow = [
-        path_of(module)
-        for module in MODULES
-        for node in ast.walk(tree_of(module))
-        if isinstance(node, ast.ImportFrom) and node.module == "dataclasses"
-        if any(alias.name == "dataclass" for alias in node.names)
-        if not path_of(module).startswith(of_help)
-    ]
-
-    assert slow == []
-
-
 def test_packages_are_not_crowded() -> None:
     children: dict[str, set[str]] = defaultdict(set)
     for module in MODULES:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +17,6 @@ from toolgate.security.credentials import CredentialWatcher, LoginRights, Logins
 from toolgate.security.guards import Approvals, CallGuardChain, CallGuards, secret_scanner
 from toolgate.settings import CurrentSettings, GuardTable, Settings
 from toolgate.types import ServerSpec
-from toolgate.types.values import dataclass
 
 __all__ = ["AccessParts", "guards_of", "open_access"]
 

@@ -11,7 +11,7 @@ async with open_app(load()) as app:
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import anyio
 
@@ -44,7 +44,6 @@ from toolgate.search import Learning, Relations
 from toolgate.security.credentials import SealedConfigs
 from toolgate.settings import CurrentSettings, Settings
 from toolgate.types import DEFAULT_PROJECT
-from toolgate.types.values import dataclass
 from toolgate.upstream import ToolServices, WireMaker
 
 __all__ = ["App", "open_app"]

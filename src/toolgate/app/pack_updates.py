@@ -1,13 +1,13 @@
 """Applies the content of packs: intents, rules, live variables, protected files."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from toolgate.app.factories.intents import IntentParts
 from toolgate.databases.connections import SchemaHistory
 from toolgate.gateway.execution import Protection, Protections
 from toolgate.intents.rules import PackRules
 from toolgate.packs import LiveVariables, PackSet, intent_set_of, with_live_names
-from toolgate.types.values import dataclass
 
 __all__ = ["PackUpdates"]
 

@@ -1,14 +1,13 @@
 """Tests a server separately: start, handshake, listing, timing, stop."""
 
 import tempfile
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 
 from toolgate.app.app import open_app
 from toolgate.settings import AuditSettings, Settings, StoreSettings
 from toolgate.types import Caller, ServerSpec, ServerStatus
-from toolgate.types.values import dataclass
 
 __all__ = ["WAIT_S", "Trial", "try_server"]
 

@@ -10,7 +10,7 @@ import hmac
 import json
 import logging
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, Literal
 
@@ -22,7 +22,6 @@ from toolgate.base.ids import utc_now
 from toolgate.errors import StoreError
 from toolgate.store import AuditAnchor, AuditChainEnds, AuditChainLink, Store
 from toolgate.types import AuditRecord, Json
-from toolgate.types.values import dataclass
 
 __all__ = [
     "AuditRestore",

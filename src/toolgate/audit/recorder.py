@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import anyio
@@ -13,7 +14,6 @@ from toolgate.base.tracing import observe
 from toolgate.errors import StoreError
 from toolgate.store import current_deadline
 from toolgate.types import AuditRecord
-from toolgate.types.values import dataclass
 
 __all__ = ["Recorder", "RecorderStatus"]
 

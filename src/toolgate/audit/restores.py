@@ -7,11 +7,11 @@ Only the owner of the key can sign a restore.
 
 import json
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Any
 
 from toolgate.store import AuditAnchor
 from toolgate.types import json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["AuditRestore", "BranchStart", "branch_starts", "expected_anchors"]
 

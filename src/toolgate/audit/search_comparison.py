@@ -1,12 +1,11 @@
 """Compares the search strategies that conversations used: cost and usefulness."""
 
 from collections.abc import AsyncGenerator
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from statistics import fmean, median, quantiles
 
 from toolgate.store import AuditFilter, Store
 from toolgate.types import COMMAND_LINE, CONSOLE, AuditRecord, Json, json_array
-from toolgate.types.values import dataclass
 
 __all__ = ["SearchReport", "compare_searches"]
 

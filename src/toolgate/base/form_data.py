@@ -1,8 +1,7 @@
 """Parses the fields of HTML forms, within limits on bytes and fields."""
 
+from dataclasses import dataclass
 from urllib.parse import parse_qsl
-
-from toolgate.types.values import dataclass
 
 __all__ = ["ANONYMOUS_FORM", "USER_FORM", "FormLimits", "FormTooLargeError", "parse_form"]
 

@@ -9,6 +9,7 @@ import shutil
 import sys
 import tomllib
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
@@ -17,7 +18,6 @@ from urllib.parse import urlsplit, urlunsplit
 
 from toolgate.errors import SettingError
 from toolgate.types import Json, json_array, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["DISTRIBUTION", "Installation", "current_installation", "install_hint", "package_hint"]
 

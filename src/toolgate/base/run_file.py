@@ -11,13 +11,12 @@ import json
 import os
 import secrets
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit, urlunsplit
 
 from toolgate.base.processes.liveness import is_running
-from toolgate.types.values import dataclass
 
 __all__ = [
     "RunFile",

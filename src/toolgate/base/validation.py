@@ -6,6 +6,7 @@ whose ranges `check_ranges` checks; `plugins` adds their position in the setting
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, cast
 
 from pydantic import (
@@ -20,7 +21,6 @@ from pydantic_core.core_schema import DictSchema, WithDefaultSchema
 
 from toolgate.errors import ArgumentError, OptionError
 from toolgate.types import Json
-from toolgate.types.values import dataclass
 
 __all__ = [
     "Input",

@@ -6,6 +6,7 @@ templates and skills. A skill is a resource with instructions for a task.
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 from urllib.parse import quote
 
@@ -13,7 +14,6 @@ from toolgate.base import json_text
 from toolgate.catalog.snapshot import CatalogEntry, Snapshot
 from toolgate.errors import ArgumentError
 from toolgate.types import Json, json_array, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["Content", "ContentKind", "contents_of"]
 

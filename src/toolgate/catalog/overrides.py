@@ -2,11 +2,11 @@
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from toolgate.base.names import fold
 from toolgate.types import Json, ParameterOverride, ToolOverride, json_array, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["TAGS", "OfferedTool", "is_per_caller", "offered_tools"]
 

@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, chain
 from operator import attrgetter
@@ -16,7 +16,6 @@ from toolgate.catalog.exposed_names import exposed_names
 from toolgate.catalog.listed_definitions import EntryId
 from toolgate.catalog.overrides import OfferedTool, offered_tools
 from toolgate.types import Json, ServerSpec, ToolOverride, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["CatalogEntry", "ServerEntries", "Snapshot", "build_entries", "cache_problem"]
 

@@ -1,13 +1,13 @@
 """Decides what `tools/list` returns, by its token cost, and caches the bytes."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from toolgate.base import json_text
 from toolgate.catalog.catalog import Catalog
 from toolgate.catalog.snapshot import CatalogEntry, Snapshot
 from toolgate.types import json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["NAME_TOKENS", "Menu", "MenuRules", "MenuShape", "shortened"]
 

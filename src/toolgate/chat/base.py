@@ -1,12 +1,11 @@
 """The values of a chat turn: request, settings, events, outcome."""
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypedDict
 
 from toolgate.models.llm import FinishReason, Message, TokenUsage
 from toolgate.types import Caller, Json
-from toolgate.types.values import dataclass
 
 __all__ = [
     "DOCUMENTS",

@@ -3,14 +3,13 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from time import monotonic
 
 import anyio
 
 from toolgate.chat.base import Event, Outcome
 from toolgate.types import Caller
-from toolgate.types.values import dataclass
 
 __all__ = ["Run", "Runs"]
 

@@ -2,14 +2,13 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from toolgate.base.ids import utc_text
 from toolgate.console.request import PageRequest
 from toolgate.store import DURATION_BOUNDS_MS, CallCount, ToolUsage
-from toolgate.types.values import dataclass
 
 __all__ = ["RANGES", "Activity", "ActivityRange", "Bucket", "activity_of", "range_asked"]
 

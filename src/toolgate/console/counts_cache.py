@@ -4,12 +4,12 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextvars import Context
+from dataclasses import dataclass
 from time import monotonic
 from typing import Generic, TypeVar, cast
 
 from toolgate.errors import ToolgateError
 from toolgate.store import Store
-from toolgate.types.values import dataclass
 
 __all__ = ["CachedCount", "CountsCache"]
 

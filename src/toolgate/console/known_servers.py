@@ -1,6 +1,6 @@
 """Third-party MCP servers that were tested with Toolgate, as suggestions for a first server."""
 
-from toolgate.types.values import dataclass
+from dataclasses import dataclass
 
 __all__ = ["KNOWN_SERVERS", "KnownServer"]
 

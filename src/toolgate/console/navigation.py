@@ -5,11 +5,10 @@ import logging
 from collections import Counter
 from collections.abc import Mapping
 from contextvars import Context
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from toolgate.console.request import Badge, PageRequest
 from toolgate.errors import ToolgateError
-from toolgate.types.values import dataclass
 
 __all__ = ["MENU", "WITHIN", "MenuPage", "menu_of", "waiting_badges"]
 

@@ -1,7 +1,7 @@
 """One request for a console page: caller, form fields, response."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TypeAlias
 from urllib.parse import quote, urlencode
 
@@ -14,7 +14,6 @@ from toolgate.console.sessions import ConsoleSessions
 from toolgate.errors import ToolgateError
 from toolgate.gateway.gateway import Gateway
 from toolgate.types import DEFAULT_PROJECT, Caller, ServerStatus
-from toolgate.types.values import dataclass
 
 __all__ = ["FLASH_COOKIE", "Badge", "PageRenderer", "PageRequest"]
 

@@ -1,12 +1,12 @@
 """The routes that a page module exports."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from starlette.responses import Response
 
 from toolgate.console.request import PageRequest
-from toolgate.types.values import dataclass
 
 __all__ = ["Handler", "Route"]
 

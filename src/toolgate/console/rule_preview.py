@@ -1,13 +1,13 @@
 """Which tools the patterns of a rule match, before it is saved."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from toolgate.catalog import CatalogEntry
 from toolgate.console.request import PageRequest
 from toolgate.errors import ArgumentError
 from toolgate.security.access import matches_pattern, parse_pattern
 from toolgate.types import json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["PatternMatch", "is_destructive", "matches_of", "options_of", "typed_patterns"]
 

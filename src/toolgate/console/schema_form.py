@@ -6,11 +6,11 @@ JSON, and only wrong input raises an error.
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, cast
 
 from toolgate.errors import ArgumentError
 from toolgate.types import Json, json_array, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["FormField", "arguments_of", "fields_of"]
 

@@ -1,10 +1,10 @@
 """The sort order of a table, from the URL."""
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from toolgate.console.request import PageRequest
-from toolgate.types.values import dataclass
 
 __all__ = ["TableOrder", "order_of"]
 

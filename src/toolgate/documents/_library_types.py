@@ -1,11 +1,11 @@
 """Inputs, results and collaborators of the document library."""
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from toolgate.models.embedders import Embedder
 from toolgate.models.rerankers import Reranker
 from toolgate.store.vectors import VectorStore
-from toolgate.types.values import dataclass
 
 __all__ = ["AddedDocument", "DocumentResources", "NewDocument"]
 

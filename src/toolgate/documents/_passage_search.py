@@ -1,6 +1,6 @@
 """Searches the passages of one collection."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,6 @@ from toolgate.documents.bm25 import best_by_words
 from toolgate.documents.ranking import diversify
 from toolgate.store import DocumentRepository
 from toolgate.store.vectors import VectorStore
-from toolgate.types.values import dataclass
 
 __all__ = ["PassageSearch", "search_collection"]
 

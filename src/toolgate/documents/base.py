@@ -1,13 +1,12 @@
 """The values of retrieval: request, passages, result."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
 from toolgate.documents.quotation import citation, quoted
 from toolgate.store.vectors import Metric
 from toolgate.types import Json
-from toolgate.types.values import dataclass
 
 __all__ = [
     "SEARCH_TYPES",

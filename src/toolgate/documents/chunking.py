@@ -9,11 +9,10 @@ of the text.
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from toolgate.base.token_estimate import estimate_tokens
-from toolgate.types.values import dataclass
 
 __all__ = ["DocumentChunk", "split_document"]
 

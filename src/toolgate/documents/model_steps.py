@@ -7,12 +7,12 @@ import json
 import logging
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal, Protocol, cast
 
 import anyio
 
 from toolgate.documents.base import AskModel, ConversationMessage, RenderPrompt
-from toolgate.types.values import dataclass
 
 __all__ = [
     "CollectionCandidate",

@@ -6,7 +6,7 @@ the user is told only what makes any answer wrong.
 
 import logging
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 import anyio
@@ -36,7 +36,6 @@ from toolgate.documents.ranking import above_threshold, fuse_rankings
 from toolgate.documents.reranking import passages_worth_reading, rerank_passages, with_codes_first
 from toolgate.errors import ArgumentError, StoreError
 from toolgate.settings import DocumentSettings
-from toolgate.types.values import dataclass
 
 __all__ = ["NO_COLLECTIONS", "retrieve", "search_type_of"]
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from statistics import fmean
 from time import perf_counter
 from typing import Any
@@ -14,7 +14,6 @@ from toolgate.evaluation.question_sets import AnswerQuestion, ask_model
 from toolgate.gateway.gateway import Gateway
 from toolgate.models.llm import Message
 from toolgate.types import Caller, Json, json_array, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["DEPTH", "AnswerRun", "JudgedAnswer", "TurnVariant", "measure_variant"]
 

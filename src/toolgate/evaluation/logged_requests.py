@@ -3,12 +3,12 @@
 import io
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from toolgate.base import json_text
 from toolgate.errors import ArgumentError
 from toolgate.store import Store, StoredSnapshot, UsageEntry, UsageFilter
 from toolgate.types import Json, json_array, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["LabelledRequests", "read_labelled_requests"]
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from toolgate.base import json_text
@@ -11,7 +11,6 @@ from toolgate.errors import ArgumentError, ModelError, SettingError
 from toolgate.gateway.gateway import Gateway
 from toolgate.models.llm import ChatRequest, Message
 from toolgate.types import Caller, Json, json_object
-from toolgate.types.values import dataclass
 
 __all__ = [
     "AnswerQuestion",

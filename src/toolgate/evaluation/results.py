@@ -6,7 +6,7 @@ A file instead of a table: evaluation needs no store, and runs where the labelle
 import contextlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import toolgate
@@ -14,7 +14,6 @@ from toolgate.base import json_text
 from toolgate.base.ids import utc_now
 from toolgate.settings import data_dir
 from toolgate.types import json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["MOST_KEPT", "Evaluation", "evaluations_file", "note_evaluations", "read_evaluations"]
 

@@ -6,7 +6,7 @@ The metrics of each run are also in the file of all evaluations, for trends.
 import contextlib
 import os
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from toolgate.base import json_text
@@ -14,7 +14,6 @@ from toolgate.base.ids import new_id, utc_now
 from toolgate.evaluation.answers import AnswerRun
 from toolgate.settings import data_dir
 from toolgate.types import Json, json_array, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["RUNS_KEPT", "SavedRun", "read_run", "recent_runs", "runs_folder", "save_run"]
 

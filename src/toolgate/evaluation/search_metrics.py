@@ -5,6 +5,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any, cast
@@ -12,7 +13,6 @@ from typing import Any, cast
 from toolgate.errors import SettingError
 from toolgate.search import Fit, SearchableTool
 from toolgate.types import json_object
-from toolgate.types.values import dataclass
 
 __all__ = [
     "METRICS",

@@ -6,7 +6,7 @@ null, so null means absent here.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal, Self, TypeAlias, TypeVar
 
@@ -18,7 +18,6 @@ from toolgate.errors import ArgumentError
 from toolgate.gateway.execution.result_formats import Format
 from toolgate.gateway.execution.result_shape import Shape
 from toolgate.types import Json, json_object
-from toolgate.types.values import dataclass
 
 __all__ = [
     "DEFINITIONS",

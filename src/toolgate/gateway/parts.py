@@ -1,6 +1,7 @@
 """Groups of dependencies that the gateway's services are built from."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from toolgate.base.signing import Signer
@@ -14,7 +15,6 @@ from toolgate.security.access import AccessAdmin, Admission, Policy, UsageLimits
 from toolgate.settings import ProjectTable, Settings
 from toolgate.store import Store
 from toolgate.types import Json
-from toolgate.types.values import dataclass
 
 __all__ = [
     "AccessControl",

@@ -5,6 +5,7 @@ replaced under the name that clients see, and keeps its title.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from toolgate.audit import Receipts
 from toolgate.base.ids import utc_now
@@ -17,7 +18,6 @@ from toolgate.prompts import PREFIX, Prompt, Prompts, check, fields_in, fill
 from toolgate.settings import Settings
 from toolgate.store import StoredPrompt
 from toolgate.types import Caller, Json, Peer, json_array, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["PromptService"]
 

@@ -4,6 +4,7 @@ Denied and absent look the same here, so the code above need not care.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import compress, islice
 from weakref import ref
 
@@ -25,7 +26,6 @@ from toolgate.search import SearchAnswer, ToolIndex
 from toolgate.security.access import Access, Mask
 from toolgate.settings import Settings
 from toolgate.types import Caller, Json
-from toolgate.types.values import dataclass
 
 __all__ = ["Authorized", "VisibleCatalog"]
 

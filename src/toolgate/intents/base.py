@@ -5,12 +5,11 @@ servers or on the caller.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, field
+from dataclasses import asdict, dataclass, field
 from datetime import date
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from toolgate.types import Json
-from toolgate.types.values import dataclass
 
 __all__ = [
     "NONE",

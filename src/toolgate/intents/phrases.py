@@ -18,11 +18,11 @@ regular expressions.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from toolgate.intents.dates.vocabulary import NUMBERS
 from toolgate.intents.text import fold
-from toolgate.types.values import dataclass
 
 __all__ = ["Phrase", "compile_phrase"]
 

@@ -1,12 +1,11 @@
 """The data type of a pack: intents, rules, tools and settings, read from its folder."""
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from toolgate.intents import DetectionLimits, Intent
-from toolgate.types.values import dataclass
 
 __all__ = ["Pack"]
 

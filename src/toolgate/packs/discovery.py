@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import entry_points
 from importlib.util import find_spec
@@ -12,7 +13,6 @@ from typing import Final, Literal, TypeAlias
 from toolgate.base.pack_files import intents_home, is_pack, packs_at, packs_in, skipped_beside
 from toolgate.errors import PackError
 from toolgate.intents import builtin_pack_folder
-from toolgate.types.values import dataclass
 
 __all__ = [
     "GROUP",

@@ -6,7 +6,7 @@ are passed in.
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
@@ -16,7 +16,6 @@ from toolgate.intents import Intent, PromptNeighbours, SemanticModel
 from toolgate.packs import lint_tools
 from toolgate.packs.base import Pack
 from toolgate.packs.lint_rules import RuleProblem, rule_problems
-from toolgate.types.values import dataclass
 
 __all__ = ["IntentFigures", "Level", "LintFinding", "LintReport", "lint"]
 

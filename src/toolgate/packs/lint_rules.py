@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from toolgate.intents.rules import Template
 from toolgate.types import json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["PARTS", "RuleProblem", "rule_problems"]
 

@@ -4,7 +4,7 @@ import json
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from stat import S_ISREG
@@ -25,7 +25,6 @@ from toolgate.intents import read_intents
 from toolgate.packs.base import Pack
 from toolgate.packs.discovery import skipped_files
 from toolgate.types import Json, json_object
-from toolgate.types.values import dataclass
 
 __all__ = [
     "PackManifest",

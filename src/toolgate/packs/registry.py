@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
@@ -21,7 +21,6 @@ from toolgate.packs.reader import PackManifest, Stamps, load_pack, read_manifest
 from toolgate.packs.server import PackHost, PackServer
 from toolgate.settings import PackSettings
 from toolgate.types import Json, ServerSpec
-from toolgate.types.values import dataclass
 from toolgate.upstream import ToolServices
 
 __all__ = ["PackSet", "PackState", "Packs", "no_services"]

@@ -1,9 +1,8 @@
 """Data types of prompts: named texts for models, which projects can customise."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
-
-from toolgate.types.values import dataclass
 
 __all__ = ["PREFIX", "Prompt", "Render"]
 

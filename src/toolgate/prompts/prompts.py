@@ -3,7 +3,7 @@
 import logging
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from time import monotonic
@@ -13,7 +13,6 @@ from toolgate.base.ids import utc_now
 from toolgate.errors import ArgumentError, UnknownPromptError
 from toolgate.prompts.base import PREFIX, Prompt
 from toolgate.store import PromptRepository, StoredPrompt
-from toolgate.types.values import dataclass
 
 __all__ = ["Prompts", "check", "fields_in", "fill"]
 

@@ -1,10 +1,10 @@
 """Assigns a search to each conversation: one for all, or two for an A/B test."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 
 from toolgate.search.base import SearchableTool, SearchStrategy
-from toolgate.types.values import dataclass
 
 __all__ = ["Experiment", "Variant"]
 

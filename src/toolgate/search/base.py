@@ -1,7 +1,7 @@
 """The interface of search strategies. They get a mask of visible tools, never the caller."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -12,7 +12,6 @@ from toolgate.search.relevance.calibration import Fit
 from toolgate.search.relevance.tool_habits import ToolHabits
 from toolgate.search.relevance.usage_votes import UsageVotes, UsageWeights
 from toolgate.types import DEFAULT_PROJECT, Json
-from toolgate.types.values import dataclass
 
 __all__ = [
     "WEIGHTS",

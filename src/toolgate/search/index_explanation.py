@@ -1,10 +1,11 @@
 """Shows what the search knows about a tool, to explain why it is found or not."""
 
+from dataclasses import dataclass
+
 from toolgate.search.answer.safe_text import clean
 from toolgate.search.relevance.capabilities import capabilities_of
 from toolgate.search.semantic.tool_vectors import texts_of
 from toolgate.search.tool_index import Indexable, IndexedTool
-from toolgate.types.values import dataclass
 
 __all__ = ["IndexedTexts", "indexed_texts"]
 

@@ -9,6 +9,7 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from time import monotonic
@@ -28,7 +29,6 @@ from toolgate.search.lexical.tool_names import NameIndex
 from toolgate.search.lexical.weights import WordWeights
 from toolgate.search.semantic.tool_vectors import TextHashes, ToolVectors
 from toolgate.search.tokenizer import terms, words
-from toolgate.types.values import dataclass
 
 __all__ = ["LexicalCache", "RestoredIndex"]
 

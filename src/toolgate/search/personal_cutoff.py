@@ -6,11 +6,10 @@ bounds, rises only after several marks, and returns to the calibrated value with
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-
-from toolgate.types.values import dataclass
 
 __all__ = ["JudgedSearch", "PersonalCutoff"]
 

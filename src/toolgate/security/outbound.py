@@ -12,6 +12,7 @@ import socket
 import ssl
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from http import HTTPStatus
 from ipaddress import (
@@ -33,7 +34,6 @@ from yarl import URL
 from toolgate import __version__
 from toolgate.errors import SettingError, UnreachableError
 from toolgate.settings import OutboundSettings
-from toolgate.types.values import dataclass
 
 __all__ = [
     "CONFIGURED",
@@ -130,9 +130,6 @@ class ConnectionOptions:
     def elsewhere(self) -> "ConnectionOptions":
         """The options for another party's address, to which our certificate is not shown."""
         return ConnectionOptions(ca=self.ca, proxy=self.proxy)
-
-
-_DEFAULT_OPTIONS = ConnectionOptions()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -281,7 +278,7 @@ class Outbound:
             session = self._sessions[reach] = open_session(reach, self._settings.allow)
         return session
 
-    def proxy_for(self, url: str, options: ConnectionOptions = _DEFAULT_OPTIONS) -> str:
+    def proxy_for(self, url: str, options: ConnectionOptions = ConnectionOptions()) -> str:
         """Return the proxy for an address; empty: none."""
         if options.proxy:
             return "" if options.proxy == "none" else options.proxy
@@ -296,7 +293,7 @@ class Outbound:
         return client_context(ca=options.ca, cert=options.cert, key=options.key)
 
     async def reach_from(
-        self, url: str, options: ConnectionOptions = _DEFAULT_OPTIONS
+        self, url: str, options: ConnectionOptions = ConnectionOptions()
     ) -> AddressScope:
         """Return the scope of addresses that the server at the configured `url` may name.
 
@@ -330,7 +327,7 @@ class Outbound:
         headers: Mapping[str, str] | None = None,
         form: Mapping[str, str] | None = None,
         body: bytes | None = None,
-        options: ConnectionOptions = _DEFAULT_OPTIONS,
+        options: ConnectionOptions = ConnectionOptions(),
     ) -> HttpAnswer:
         """Send a request and read the whole response; redirects are not followed.
 

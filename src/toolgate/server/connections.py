@@ -12,6 +12,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from ssl import SSLContext
 from time import monotonic
 from typing import Any, Protocol
@@ -20,7 +21,6 @@ import anyio
 import anyio.lowlevel
 
 from toolgate.base.addresses import client_network
-from toolgate.types.values import dataclass
 
 __all__ = [
     "BODY_WINDOW_S",

@@ -5,6 +5,7 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
@@ -13,7 +14,6 @@ from typing import Any, cast
 from toolgate.errors import SettingError
 from toolgate.settings.notations import jsonc
 from toolgate.types import Json, json_object
-from toolgate.types.values import dataclass
 
 __all__ = [
     "ConfigDocument",

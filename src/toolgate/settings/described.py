@@ -4,7 +4,7 @@ import ast
 import inspect
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from types import UnionType
@@ -14,7 +14,6 @@ from toolgate.settings.config_file import parse_document, read_text
 from toolgate.settings.edit import render_value
 from toolgate.settings.tables import Settings
 from toolgate.types import Json, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["DescribedSetting", "SettingKind", "SettingSource", "described_settings"]
 

@@ -7,13 +7,13 @@ over the general one. https://opentelemetry.io/docs/specs/otel/protocol/exporter
 import logging
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 from urllib.parse import unquote
 from uuid import uuid4
 
 from toolgate.settings.folders import current_environment
-from toolgate.types.values import dataclass
 
 __all__ = ["OtlpVariables", "otlp_variables", "service_attributes"]
 

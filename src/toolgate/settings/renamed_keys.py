@@ -1,5 +1,6 @@
 """Renamed keys: the old name works for a while, with a warning."""
 
+from dataclasses import dataclass
 from typing import cast
 
 from toolgate.settings.config_file import (
@@ -7,7 +8,6 @@ from toolgate.settings.config_file import (
 )
 from toolgate.settings.table_reader import dotted
 from toolgate.types import Json
-from toolgate.types.values import dataclass
 
 __all__ = ["RENAMED", "RenamedKey", "matches", "with_new_names"]
 

@@ -5,9 +5,8 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import cast
-
-from toolgate.types.values import dataclass
 
 __all__ = [
     "Missing",

@@ -1,6 +1,7 @@
 """The interface of a store: everything that a database must keep for Toolgate. Contains no SQL."""
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -19,7 +20,6 @@ from toolgate.store.repositories.servers import ServerRepository
 from toolgate.store.repositories.statements import StatementRepository
 from toolgate.store.repositories.threads import ThreadRepository
 from toolgate.store.repositories.usage import UsageRepository
-from toolgate.types.values import dataclass
 
 __all__ = [
     "IntegrityReport",

@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,6 @@ from toolgate.store.base import SchemaUpgrade, Store
 from toolgate.store.engine import backups, schema_version
 from toolgate.store.engine import tables as _tables
 from toolgate.store.sql.store import SqlStore
-from toolgate.types.values import dataclass
 
 __all__ = ["Options", "PostgresStore", "build"]
 

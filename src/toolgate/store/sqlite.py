@@ -4,6 +4,7 @@ import logging
 import sqlite3
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
@@ -18,7 +19,6 @@ from toolgate.store.base import IntegrityReport, SchemaUpgrade, Store
 from toolgate.store.engine import backups, schema_version, sqlite_file, tables
 from toolgate.store.engine.database import is_damage
 from toolgate.store.sql.store import SqlStore
-from toolgate.types.values import dataclass
 
 __all__ = ["Options", "SqliteStore", "build"]
 

@@ -8,14 +8,13 @@ once per conversation, as a context holds it. All token counts use the estimate 
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 from toolgate.app.app import App
 from toolgate.base.ids import utc_now
 from toolgate.base.token_estimate import estimate_tokens
 from toolgate.store import ConversationCost, ToolUsage
 from toolgate.types import COMMAND_LINE, CONSOLE, DEFAULT_PROJECT, Caller, Json
-from toolgate.types.values import dataclass
 
 __all__ = ["CostReport", "TaskCost", "UsageReport", "cost_report", "usage_report"]
 

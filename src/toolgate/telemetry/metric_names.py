@@ -1,9 +1,8 @@
 """All metrics: name, type, labels and description."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
-
-from toolgate.types.values import dataclass
 
 __all__ = ["BUCKETS", "METRICS", "Metric"]
 

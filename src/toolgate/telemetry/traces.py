@@ -12,6 +12,7 @@ import zlib
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from functools import lru_cache
 from random import getrandbits, uniform
 from time import time_ns
@@ -35,7 +36,6 @@ from toolgate.security.guards import secret_scanner
 from toolgate.security.outbound import client_context, describe_failure
 from toolgate.settings import OtlpVariables, TraceSettings, otlp_variables
 from toolgate.types import json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["Tracer"]
 

@@ -10,14 +10,13 @@ import hashlib
 import secrets
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote, urlencode, urlsplit
 
 from aiohttp import web
 
 from toolgate.types import Json
-from toolgate.types.values import dataclass
 
 __all__ = ["AuthorizationServer", "Grant", "ProtectedServer"]
 

@@ -3,13 +3,12 @@
 import json
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import anyio
 from aiohttp import web
 
 from toolgate.types import Json
-from toolgate.types.values import dataclass
 
 __all__ = ["FakeReply", "FakeService", "chat_reply", "fake_service"]
 

@@ -16,6 +16,7 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from secrets import token_hex
 from time import time
 from typing import Any
@@ -23,7 +24,6 @@ from typing import Any
 from toolgate.base.signing import Signer
 from toolgate.errors import CannotAskError, HandleError, InvalidAnswerError, ToolgateError
 from toolgate.types import Caller, Json, Peer, json_object
-from toolgate.types.values import dataclass
 from toolgate.upstream.calls.client_call import ClientCall
 
 __all__ = ["EraBridge"]

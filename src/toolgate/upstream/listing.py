@@ -2,12 +2,11 @@
 
 import asyncio
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from toolgate.errors import RpcError
 from toolgate.types import Json, json_array, json_object
-from toolgate.types.values import dataclass
 from toolgate.upstream.era_session import EraSession
 from toolgate.upstream.request_metadata import HeaderParams, header_params
 

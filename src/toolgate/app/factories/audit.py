@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 
 from toolgate.audit import (
     AuditWriter,
@@ -24,7 +25,6 @@ from toolgate.settings import (
     run_dir,
 )
 from toolgate.store import Store
-from toolgate.types.values import dataclass
 
 __all__ = ["INSTALLATION_KEY", "AuditParts", "open_audit"]
 

@@ -1,6 +1,7 @@
 """Builds intent detection and the rules of intents."""
 
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 from toolgate.app.factories.search import SearchFactory
@@ -9,7 +10,6 @@ from toolgate.intents.rules import Rulebook, WorkspaceVariables
 from toolgate.intents.service import IntentService
 from toolgate.settings import CurrentSettings, home_dir, learned_dir
 from toolgate.store import Store
-from toolgate.types.values import dataclass
 
 __all__ = ["IntentParts", "open_intents", "working_folder"]
 

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -20,7 +21,6 @@ from toolgate.search import (
 from toolgate.settings import SearchSettings, Settings, data_dir
 from toolgate.store import Store
 from toolgate.types import PluginSpec
-from toolgate.types.values import dataclass
 
 __all__ = ["SearchFactory", "Strategies"]
 

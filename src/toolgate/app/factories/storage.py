@@ -2,7 +2,7 @@
 
 import logging
 from contextlib import AsyncExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from time import monotonic
 
 import anyio
@@ -15,7 +15,6 @@ from toolgate.settings import Settings, StoreSettings, data_dir, default_store_u
 from toolgate.store import Store, make_store
 from toolgate.store.vectors import VectorStore
 from toolgate.types import PluginSpec
-from toolgate.types.values import dataclass
 
 __all__ = ["Storage", "open_storage"]
 

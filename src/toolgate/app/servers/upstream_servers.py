@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 
 from toolgate.app.factories.storage import Storage
 from toolgate.app.servers.wire_factory import OutboundClients, WireFactory
@@ -16,7 +17,6 @@ from toolgate.security.credentials import (
 )
 from toolgate.settings import CurrentSettings
 from toolgate.types import DEFAULT_PROJECT
-from toolgate.types.values import dataclass
 from toolgate.upstream import EraBridge, Fleet, WireMaker
 
 __all__ = ["UpstreamServers", "open_upstream_servers"]

@@ -6,12 +6,12 @@ import threading
 import traceback
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from time import monotonic, thread_time
 from types import FrameType
 
 from toolgate.base.ids import utc_now
-from toolgate.types.values import dataclass
 
 __all__ = ["STALL_S", "LoopMonitor", "Stall"]
 

@@ -12,6 +12,7 @@ import zlib
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 from itertools import chain, combinations
@@ -21,7 +22,6 @@ import numpy as np
 
 from toolgate.catalog.scanner.sentences import Sentence
 from toolgate.catalog.scanner.signals import Signal
-from toolgate.types.values import dataclass
 
 __all__ = [
     "FEATURES",

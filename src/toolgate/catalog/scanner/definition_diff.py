@@ -2,11 +2,11 @@
 
 import difflib
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from toolgate.base import json_text
 from toolgate.types import Json, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["Difference", "differences"]
 

@@ -1,5 +1,6 @@
 """What a person sees of a quarantined definition, and of the versions of a tool."""
 
+from dataclasses import dataclass
 from typing import Literal
 
 from toolgate.base import json_text
@@ -8,7 +9,6 @@ from toolgate.catalog.scanner.quarantine_decision import findings_of, reason_of
 from toolgate.catalog.scanner.scanner import ScanFinding
 from toolgate.store import Fingerprint
 from toolgate.types import EntryKind, Json, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["QuarantinedEntry", "ReplacedDefinition", "quarantined_entry"]
 

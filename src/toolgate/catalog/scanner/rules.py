@@ -2,12 +2,12 @@
 
 import re
 import tomllib
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any, Final, cast
 
 from toolgate.errors import SettingError
-from toolgate.types.values import dataclass
 
 __all__ = ["ScanRule", "expression", "has_needed_word", "load_rules"]
 

@@ -7,7 +7,7 @@ weight of 1 or more.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final, Literal, cast
 
@@ -31,7 +31,6 @@ from toolgate.catalog.scanner.sentences import (
 )
 from toolgate.catalog.scanner.signals import ASIDE, OTHER_SERVER, OTHER_TOOL, Signal
 from toolgate.types import Json
-from toolgate.types.values import dataclass
 
 __all__ = ["OtherServersTools", "ScanFinding", "Scanner", "classified_texts", "is_suspicious"]
 

@@ -7,11 +7,10 @@ Descriptions of honest tools contain each of them, too, but seldom together.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from toolgate.catalog.scanner.signals import Group, Signal, load_signals
-from toolgate.types.values import dataclass
 
 __all__ = [
     "QUARANTINE_WEIGHT",

@@ -2,12 +2,12 @@
 
 import re
 import tomllib
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any, Final, Literal, cast
 
 from toolgate.catalog.scanner.rules import expression, has_needed_word
-from toolgate.types.values import dataclass
 
 __all__ = ["ASIDE", "OTHER_SERVER", "OTHER_TOOL", "Group", "Signal", "load_signals"]
 

@@ -6,6 +6,7 @@ https://docs.langchain.com/oss/python/langgraph/graph-api
 """
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from operator import add
 from typing import Annotated, Any, cast
 
@@ -23,7 +24,6 @@ from toolgate.chat.turns.steps import NODES, Node, merged, route
 from toolgate.chat.turns.turn import Turn
 from toolgate.models.llm import Message
 from toolgate.types import Json
-from toolgate.types.values import dataclass
 
 __all__ = ["GraphEngine", "GraphState", "Options", "build"]
 

@@ -1,10 +1,11 @@
 """The engine `plain`: runs the steps one after another, without any library."""
 
+from dataclasses import dataclass
+
 from toolgate.chat.base import TurnState
 from toolgate.chat.engines.base import Engine
 from toolgate.chat.turns.steps import NODES, merged, route
 from toolgate.chat.turns.turn import Turn
-from toolgate.types.values import dataclass
 
 __all__ = ["Options", "PlainEngine", "build"]
 

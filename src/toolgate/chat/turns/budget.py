@@ -1,10 +1,9 @@
 """The budget of a turn, and the message when it is exhausted."""
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from toolgate.models.llm import NO_USAGE, TokenUsage
 from toolgate.settings import ChatSettings
-from toolgate.types.values import dataclass
 
 __all__ = ["Budget", "BudgetExceededError"]
 

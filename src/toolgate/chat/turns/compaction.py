@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from toolgate.chat.turns.budget import BudgetExceededError
 from toolgate.chat.turns.messages import POLICY, clean_messages, repair
@@ -10,7 +10,6 @@ from toolgate.chat.turns.turn import Turn
 from toolgate.errors import ModelError
 from toolgate.models.llm import Message, estimate_request
 from toolgate.types import Json
-from toolgate.types.values import dataclass
 
 __all__ = ["Compaction", "compacted"]
 

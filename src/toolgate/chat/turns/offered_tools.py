@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import zip_longest
 from typing import Literal
@@ -16,7 +17,6 @@ from toolgate.gateway.meta_tools import DEFINITIONS, DiscoverRequest
 from toolgate.intents.semantic import split_requests
 from toolgate.search import DiscoveryResult
 from toolgate.types import Caller, Json, json_array, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["ENOUGH", "META", "Offer", "Offers", "family_of", "find_tools", "offer_of"]
 

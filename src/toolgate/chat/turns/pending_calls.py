@@ -1,10 +1,10 @@
 """Calls of earlier turns that wait for approval."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from toolgate.models.llm import Message, ToolCall
 from toolgate.types import Json, json_array, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["LATE", "PendingCall", "pending_calls", "placeholders"]
 

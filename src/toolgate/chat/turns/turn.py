@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import anyio
@@ -26,7 +26,6 @@ from toolgate.prompts import Prompts
 from toolgate.settings import ChatSettings
 from toolgate.store import StoredArtifact, StoredSpending
 from toolgate.types import Caller, Json
-from toolgate.types.values import dataclass
 
 __all__ = ["Turn", "TurnServices", "policy_by_pattern"]
 

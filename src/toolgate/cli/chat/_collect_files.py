@@ -3,7 +3,7 @@
 import hashlib
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +15,6 @@ from anyio import to_thread
 from toolgate.documents import ConvertedDocument, DocumentConverter, is_supported
 from toolgate.errors import DocumentError, ToolgateError
 from toolgate.settings import Settings, expand_home, proxies
-from toolgate.types.values import dataclass
 
 __all__ = [
     "CollectedFiles",

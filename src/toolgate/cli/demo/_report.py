@@ -1,11 +1,10 @@
 """Results of the demo, as its screen and `--json` show them."""
 
-from dataclasses import asdict, field
+from dataclasses import asdict, dataclass, field
 
 from toolgate.cli.demo._schema import QuestionResult
 from toolgate.cli.demo._turns import TurnResult
 from toolgate.types import Json
-from toolgate.types.values import dataclass
 
 __all__ = ["DemoReport", "RecoveryResult", "RequestResult"]
 

@@ -6,6 +6,7 @@
 import json
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
@@ -17,7 +18,6 @@ from toolgate.cli.client._gateway_client import GatewayClient
 from toolgate.cli.demo._report import RecoveryResult, RequestResult
 from toolgate.cli.terminal._sanitize import sanitize
 from toolgate.types import Json
-from toolgate.types.values import dataclass
 
 __all__ = [
     "BACK_S",

@@ -3,14 +3,13 @@
 import sqlite3
 from collections.abc import AsyncGenerator
 from contextlib import closing
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import anyio
 
 from toolgate.cli.client._gateway_client import GatewayClient
 from toolgate.types import Json
-from toolgate.types.values import dataclass
 
 __all__ = ["QuestionResult", "ask_questions", "connections"]
 

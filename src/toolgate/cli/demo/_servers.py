@@ -10,7 +10,7 @@ import subprocess
 import sys
 import venv
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
@@ -18,7 +18,6 @@ from typing import Literal
 import anyio
 
 from toolgate.types import Json
-from toolgate.types.values import dataclass
 
 __all__ = [
     "SERVERS",

@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import AsyncGenerator
 from contextlib import closing
+from dataclasses import dataclass
 from importlib.metadata import Distribution, distributions
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,7 +14,6 @@ from toolgate.base import json_text
 from toolgate.base.installation import current_installation
 from toolgate.cli.client._http_exchange import Exchange
 from toolgate.types import Json, json_array, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["INSTALL_COMMAND", "TurnResult", "run_turns", "turn_tables"]
 

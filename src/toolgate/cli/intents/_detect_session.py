@@ -1,5 +1,6 @@
 """Detect the intents of messages with keywords and the semantic stage of packs."""
 
+from dataclasses import dataclass
 from datetime import date
 from importlib import import_module
 from zoneinfo import ZoneInfo
@@ -21,7 +22,6 @@ from toolgate.intents import (
 )
 from toolgate.packs import Pack
 from toolgate.types import Json
-from toolgate.types.values import dataclass
 
 __all__ = ["DetectSession", "Reasons"]
 

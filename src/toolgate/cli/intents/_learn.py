@@ -1,7 +1,7 @@
 """Add messages to the prompts of an intent, after a preview of what that changes."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from toolgate.cli.intents._detect_session import DetectSession
@@ -9,7 +9,6 @@ from toolgate.cli.intents._pack_tests import read_expectations
 from toolgate.errors import ArgumentError, PackError
 from toolgate.intents import NONE, Intent
 from toolgate.packs import Pack
-from toolgate.types.values import dataclass
 
 __all__ = ["ChangedMessage", "Preview", "as_prompts", "preview", "prompt_file", "write_prompts"]
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from toolgate.app.app import open_app
@@ -19,7 +19,6 @@ from toolgate.packs.lint import LintReport, lint
 from toolgate.settings import ConnectionTable, PackSettings, Settings, learned_dir
 from toolgate.store import StoreMaintenance, make_store
 from toolgate.types import DEFAULT_PROJECT, Caller, Json, PluginSpec, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["lint_packs"]
 

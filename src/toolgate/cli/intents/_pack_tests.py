@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any, Final, cast
@@ -11,7 +12,6 @@ from toolgate.errors import PackError
 from toolgate.intents import NONE, Detection
 from toolgate.packs import Pack
 from toolgate.types import Json, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["TESTS", "Expectation", "failures_of", "read_expectations"]
 

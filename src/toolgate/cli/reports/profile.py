@@ -1,6 +1,6 @@
 """`toolgate profile`: replay past searches with other settings."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated
@@ -20,7 +20,6 @@ from toolgate.search import WEIGHTS
 from toolgate.settings import AuditSettings, Settings, UsageSettings, load
 from toolgate.store import AuditFilter, StoreMaintenance, make_store
 from toolgate.types import Caller, Json
-from toolgate.types.values import dataclass
 
 __all__ = ["app"]
 

@@ -4,10 +4,9 @@ import plistlib
 import shlex
 import subprocess
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import escape
-
-from toolgate.types.values import dataclass
 
 __all__ = ["LABEL", "ServiceDefinition", "launchd_agent", "systemd_unit", "windows_task"]
 

@@ -1,11 +1,10 @@
 """The result of a check of `toolgate doctor`."""
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from toolgate.errors import ToolgateError
 from toolgate.types import Json
-from toolgate.types.values import dataclass
 
 __all__ = ["Check", "State", "failed_check"]
 

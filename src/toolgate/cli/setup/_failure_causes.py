@@ -4,9 +4,8 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final, TypeAlias
-
-from toolgate.types.values import dataclass
 
 __all__ = ["Cause", "find_cause", "telling_line"]
 

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -62,7 +63,6 @@ from toolgate.settings.clients import supported
 from toolgate.settings.clients.supported import ClientFile, Machine
 from toolgate.settings.clients.write_back import with_toolgate
 from toolgate.types import Json, json_array, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["app"]
 

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
@@ -17,7 +18,6 @@ from toolgate.cli.terminal._exit import FAILED, SUCCESS
 from toolgate.cli.terminal._output import note, print_json, print_text
 from toolgate.errors import ToolgateError
 from toolgate.settings import Settings
-from toolgate.types.values import dataclass
 
 __all__ = ["app"]
 

@@ -4,7 +4,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path, PurePath
 from typing import cast
 from urllib.parse import urlsplit
@@ -14,7 +14,6 @@ from toolgate.errors import ArgumentError
 from toolgate.settings import ServerTable, translate
 from toolgate.settings.notations import jsonc
 from toolgate.types import Json, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["NAME_END", "Named", "named", "read_servers", "without_client"]
 

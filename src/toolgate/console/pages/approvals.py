@@ -3,6 +3,7 @@
 import difflib
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import cast
 
 from starlette.responses import Response
@@ -13,7 +14,6 @@ from toolgate.console.route import Route
 from toolgate.errors import ArgumentError, ForbiddenError
 from toolgate.store import StoredApproval
 from toolgate.types import Json, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["ROUTES", "is_person"]
 

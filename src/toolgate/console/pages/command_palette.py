@@ -1,5 +1,7 @@
 """The page behind the command palette: searches pages, actions, servers and tools by name."""
 
+from dataclasses import dataclass
+
 from starlette.responses import Response
 
 from toolgate.base.names import natural_order
@@ -7,7 +9,6 @@ from toolgate.console.navigation import menu_of
 from toolgate.console.request import PageRequest
 from toolgate.console.route import Route
 from toolgate.console.rule_preview import matches_of, options_of, typed_patterns
-from toolgate.types.values import dataclass
 
 __all__ = ["ROUTES"]
 

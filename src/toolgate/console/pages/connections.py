@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import get_args
@@ -20,7 +21,6 @@ from toolgate.databases.connections import (
 )
 from toolgate.errors import ArgumentError, ToolgateError
 from toolgate.store import StatementOutcome
-from toolgate.types.values import dataclass
 
 __all__ = ["ROUTES"]
 

@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import anyio.to_thread
 from starlette.responses import Response
@@ -16,7 +17,6 @@ from toolgate.gateway.execution import RunningCall
 from toolgate.store import ToolUsage
 from toolgate.telemetry.cost import CostReport, cost_report
 from toolgate.types import ServerStatus
-from toolgate.types.values import dataclass
 
 __all__ = ["ROUTES"]
 

@@ -1,6 +1,6 @@
 """The Search page: the search results that a model gets for a request, with explanations."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from starlette.responses import Response
 
@@ -12,7 +12,6 @@ from toolgate.search import WEIGHTS, Discovery
 from toolgate.security.access import PresentedCredentials
 from toolgate.security.authn import identity_of
 from toolgate.types import CONSOLE, Caller, Json, json_array, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["ROUTES"]
 

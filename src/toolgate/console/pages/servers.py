@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -31,7 +31,6 @@ from toolgate.settings import (
 )
 from toolgate.settings.clients.supported import Machine, find
 from toolgate.types import EntryKind, Json, ServerStatus, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["ROUTES", "clients_on_this_machine"]
 

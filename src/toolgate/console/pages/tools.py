@@ -1,6 +1,7 @@
 """The Tools pages: the list, one tool with a form to run it, and how it is offered."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from time import perf_counter
 from typing import Any
@@ -27,7 +28,6 @@ from toolgate.security.access import PresentedCredentials
 from toolgate.security.authn import identity_of
 from toolgate.store import ToolUsage
 from toolgate.types import CALLER_VARIABLES, Json, json_array, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["ROUTES"]
 

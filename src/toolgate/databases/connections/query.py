@@ -6,7 +6,7 @@ caller has left. Statements for SQLite run in a separate process.
 
 from collections.abc import Callable, Generator
 from contextlib import closing
-from dataclasses import field
+from dataclasses import dataclass, field
 from importlib import import_module
 from itertools import chain
 from typing import Any, Final
@@ -14,7 +14,6 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from toolgate.databases.statements import QueryLimits, QueryResult, result_of
-from toolgate.types.values import dataclass
 
 __all__ = ["RunningQuery", "forget_session", "run_query"]
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
 
@@ -10,7 +11,6 @@ from sqlalchemy.engine.reflection import Inspector
 from sqlalchemy.exc import SQLAlchemyError
 
 from toolgate.databases.connections.inspect import schemas_of
-from toolgate.types.values import dataclass
 
 __all__ = ["Relation", "estimated_rows", "relations"]
 

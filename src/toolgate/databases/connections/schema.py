@@ -1,14 +1,12 @@
 """A database schema as a value: comparable, storable, printable."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from typing import Any, Literal, TypeAlias, cast
 
 import orjson
-
-from toolgate.types.values import dataclass
 
 __all__ = ["ColumnSchema", "ForeignKey", "Index", "NamedType", "Schema", "TableKind", "TableSchema"]
 

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Final, Literal, TypeAlias, TypeVar
 
@@ -16,7 +16,6 @@ from toolgate.databases.connections.schema import (
     TableSchema,
 )
 from toolgate.databases.connections.table_names import is_alike
-from toolgate.types.values import dataclass
 
 __all__ = ["Action", "SchemaChange", "Subject", "changes_between", "with_unread", "without"]
 

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
@@ -24,7 +24,6 @@ from toolgate.errors import StoreError, ToolgateError
 from toolgate.settings import ConnectionTable
 from toolgate.store import Store, StoredSchema
 from toolgate.types import DEFAULT_PROJECT
-from toolgate.types.values import dataclass
 
 __all__ = ["Changelog", "ChangelogEntry", "SchemaHistory", "SchemaVersion"]
 

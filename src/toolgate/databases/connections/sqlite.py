@@ -9,7 +9,7 @@ and indexes.
 import re
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
@@ -21,7 +21,6 @@ from toolgate.databases.connections.schema import (
     TableKind,
     TableSchema,
 )
-from toolgate.types.values import dataclass
 
 __all__ = ["read_sqlite_schema"]
 

@@ -1,10 +1,9 @@
 """SQL dialects: the lexical rules of each database, and its functions without side effects."""
 
+from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
 from typing import Final
-
-from toolgate.types.values import dataclass
 
 __all__ = ["DIALECTS", "Dialect", "dialect_named", "words"]
 

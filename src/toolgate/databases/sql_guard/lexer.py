@@ -7,10 +7,10 @@ differences between the text that was checked and the statement that runs.
 import re
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from toolgate.databases.sql_guard.dialects import Dialect, words
-from toolgate.types.values import dataclass
 
 __all__ = ["AmbiguousSqlError", "LexedSql", "SqlToken", "read"]
 

@@ -1,8 +1,7 @@
 """Names that the parser finds in a query."""
 
 from collections import Counter
-
-from toolgate.types.values import dataclass
+from dataclasses import dataclass
 
 __all__ = ["Tree"]
 

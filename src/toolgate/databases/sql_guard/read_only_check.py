@@ -1,6 +1,7 @@
 """Checks that a statement only reads, with an allow list: everything else is refused."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Final
 
@@ -12,7 +13,6 @@ from toolgate.databases.sql_guard.parsed_names import Tree
 from toolgate.databases.sql_guard.postgres import PostgresCatalog, PostgresRules
 from toolgate.databases.sql_guard.refused import StatementRefusedError
 from toolgate.databases.sql_guard.verdict import StatementKind, StatementVerdict
-from toolgate.types.values import dataclass
 
 __all__ = ["check_statement", "mask_values"]
 

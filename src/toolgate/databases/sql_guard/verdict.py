@@ -1,8 +1,7 @@
 """The verdict on a statement."""
 
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
-
-from toolgate.types.values import dataclass
 
 __all__ = ["StatementKind", "StatementVerdict"]
 

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Final, cast
@@ -10,7 +11,6 @@ from typing import Any, Final, cast
 import orjson
 
 from toolgate.databases.statements.values import plain
-from toolgate.types.values import dataclass
 
 __all__ = ["QueryLimits", "QueryResult", "ResultColumn", "result_of"]
 

@@ -4,7 +4,7 @@ import csv
 import io
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import PurePosixPath
 from typing import Final, Protocol, cast
@@ -12,7 +12,6 @@ from typing import Final, Protocol, cast
 from toolgate.base.installation import install_hint
 from toolgate.documents.formats.plain_text import markdown_of_text
 from toolgate.errors import DocumentError, MissingExtraError, ToolgateError
-from toolgate.types.values import dataclass
 
 __all__ = ["ConvertedDocument", "convert", "is_supported", "supported_formats", "too_much_text"]
 

@@ -1,6 +1,7 @@
 """The calls behind `tool_execute` and `tool_read`: one call, or a list of read-only calls."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import anyio
@@ -22,7 +23,6 @@ from toolgate.gateway.results.page_store import PagedResults
 from toolgate.gateway.results.shaping import ResultShaper
 from toolgate.gateway.visible_catalog import VisibleCatalog
 from toolgate.types import Caller, Json, Peer, json_array, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["MetaCalls"]
 

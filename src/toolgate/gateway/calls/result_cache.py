@@ -5,13 +5,13 @@ import json
 from collections import OrderedDict
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from time import monotonic
 from typing import Final, TypeAlias
 
 from toolgate.base import json_text
 from toolgate.catalog import Catalog, CatalogEntry, ServerEntries
 from toolgate.types import Caller, CallerScope, Json, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["CacheSlot", "ResultCache"]
 

@@ -10,7 +10,7 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from hashlib import blake2b
 from typing import Any, cast
@@ -19,7 +19,6 @@ import jsonschema_rs
 
 from toolgate.errors import ArgumentError
 from toolgate.types import Json, json_array, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["check", "without_nulls"]
 

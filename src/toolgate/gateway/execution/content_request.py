@@ -1,11 +1,11 @@
 """Requests about prompts and resources, with their arguments for guards."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Literal
 
 from toolgate.security.guards import ArgumentKind
 from toolgate.types import Json, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["ContentRequest", "completion_request", "prompt_request", "read_request"]
 

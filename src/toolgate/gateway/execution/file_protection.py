@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Final, cast
 
 from toolgate.security.guards import PathReadings, TooManyReadingsError
 from toolgate.types import Json
-from toolgate.types.values import dataclass
 
 __all__ = ["Protection", "Protections"]
 

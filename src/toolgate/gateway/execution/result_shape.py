@@ -1,7 +1,8 @@
 """The part and format of a result that a caller wants."""
 
+from dataclasses import dataclass
+
 from toolgate.gateway.execution.result_formats import Format
-from toolgate.types.values import dataclass
 
 __all__ = ["Shape"]
 

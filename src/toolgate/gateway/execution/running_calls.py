@@ -1,11 +1,11 @@
 """Tracks running calls: tool, caller, start time."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from time import monotonic
 from types import TracebackType
 
 from toolgate.types import Caller
-from toolgate.types.values import dataclass
 
 __all__ = ["Running", "RunningCall"]
 

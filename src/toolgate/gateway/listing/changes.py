@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Literal
 
 from toolgate.catalog import (
@@ -16,7 +17,6 @@ from toolgate.gateway.listing.policy import ListingPolicy
 from toolgate.search import (
     ToolIndex,
 )
-from toolgate.types.values import dataclass
 
 __all__ = ["Change", "ChangeNotifier"]
 

@@ -3,6 +3,7 @@
 import re
 import tomllib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Literal
@@ -10,7 +11,6 @@ from typing import Literal
 from pydantic import TypeAdapter
 
 from toolgate.types import Caller
-from toolgate.types.values import dataclass
 
 __all__ = ["SearchingClient", "searching_client", "searching_clients"]
 

@@ -1,6 +1,7 @@
 """What clients see when they list: tools, prompts, resources, and the instructions."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from toolgate.audit import Receipts
 from toolgate.base import json_text
@@ -24,7 +25,6 @@ from toolgate.types import (
     Json,
     json_object,
 )
-from toolgate.types.values import dataclass
 
 __all__ = ["ListingService", "ToolView"]
 

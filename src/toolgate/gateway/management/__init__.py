@@ -1,5 +1,7 @@
 """Management of servers, quarantine, vectors and learning data, and explanations of visibility."""
 
+from dataclasses import dataclass
+
 from toolgate.gateway.management.explanation import VisibilityExplanation
 from toolgate.gateway.management.quarantine import QuarantineManagement
 from toolgate.gateway.management.servers import ServerManagement
@@ -11,7 +13,6 @@ from toolgate.gateway.management.tool_overrides import (
 )
 from toolgate.gateway.management.usage_learning import LearningService
 from toolgate.gateway.management.vector_index import VectorIndexManagement
-from toolgate.types.values import dataclass
 
 __all__ = [
     "HIDDEN_VALUE",

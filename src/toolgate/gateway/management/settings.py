@@ -7,6 +7,7 @@ import shutil
 import tomllib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from toolgate.audit import Receipts
@@ -23,7 +24,6 @@ from toolgate.settings import (
     write_text,
 )
 from toolgate.types import Caller, Json
-from toolgate.types.values import dataclass
 
 __all__ = ["SettingChange", "SettingsManagement"]
 

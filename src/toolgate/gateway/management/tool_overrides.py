@@ -1,7 +1,7 @@
 """Changes how tools are offered while the gateway runs: names, texts, parameters."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from toolgate.audit import Receipts
 from toolgate.catalog import Catalog
@@ -10,7 +10,6 @@ from toolgate.gateway.parts import ServerParts
 from toolgate.gateway.visible_catalog import VisibleCatalog
 from toolgate.settings import OVERRIDE_KEYS, redact, tool_overrides
 from toolgate.types import Caller, Json, ToolOverride, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["HIDDEN_VALUE", "OverriddenTool", "ToolOverrideManagement"]
 

@@ -1,5 +1,7 @@
 """What programs leave in the store: saved values, and programs that wait for a person."""
 
+from dataclasses import dataclass
+
 from toolgate.audit import Receipts
 from toolgate.base.ids import utc_now
 from toolgate.errors import HandleError
@@ -7,7 +9,6 @@ from toolgate.gateway.programs.helpers import VALUES, name_of_value
 from toolgate.gateway.visible_catalog import VisibleCatalog
 from toolgate.store import Store
 from toolgate.types import Caller
-from toolgate.types.values import dataclass
 
 __all__ = ["KeptProgram", "KeptPrograms", "KeptValue"]
 

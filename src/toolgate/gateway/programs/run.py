@@ -1,7 +1,7 @@
 """One run of a program: concurrent calls, until it ends or waits only for people."""
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 import anyio
@@ -16,7 +16,6 @@ from toolgate.models.sandboxes import (
     Step,
 )
 from toolgate.types import Json
-from toolgate.types.values import dataclass
 
 __all__ = ["CallTool", "Finished", "Parked", "ParkedCall", "ProgramRun"]
 

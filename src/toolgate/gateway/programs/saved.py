@@ -7,10 +7,10 @@ constructs listed here are understood.
 import ast
 import inspect
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final, Literal, Optional, Union
 
 from toolgate.errors import PackError
-from toolgate.types.values import dataclass
 
 __all__ = ["SavedProgram", "calls_main", "read_saved"]
 

@@ -6,7 +6,7 @@ import hashlib
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
 import anyio
@@ -55,7 +55,6 @@ from toolgate.security.guards import Approvals
 from toolgate.settings import ProgramSettings
 from toolgate.store import StoredProgram
 from toolgate.types import Caller, Json, Peer, json_array, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["PrepareArguments", "ProgramService", "answer_of"]
 

@@ -2,14 +2,13 @@
 
 import keyword
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 from toolgate.base import json_text
 from toolgate.models.sandboxes import HostFunction
 from toolgate.types import Json, json_array, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["host_function", "named_arguments"]
 

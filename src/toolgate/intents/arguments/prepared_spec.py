@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from toolgate.intents.arguments.expressions import (
@@ -17,7 +18,6 @@ from toolgate.intents.arguments.expressions import (
 from toolgate.intents.base import ArgumentSpec
 from toolgate.intents.phrases import Phrase, compile_phrase
 from toolgate.intents.text import fold
-from toolgate.types.values import dataclass
 
 __all__ = ["PreparedSpec", "name_words", "prepare_spec"]
 

@@ -7,6 +7,7 @@ words.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Final
 
@@ -21,7 +22,6 @@ from toolgate.intents.dates.expressions import (
 )
 from toolgate.intents.dates.values import Connector, Moment, Name, as_day, day_of
 from toolgate.intents.text import Folded, fold
-from toolgate.types.values import dataclass
 
 __all__ = ["DateMatch", "Moment", "dates_in", "find_dates"]
 

@@ -1,12 +1,12 @@
 """Intermediate values of date parsing: moments, and names of periods."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import date, datetime, time
 from typing import Literal, TypeAlias
 
 from toolgate.intents.dates import calendar
 from toolgate.intents.dates.calendar import Period
-from toolgate.types.values import dataclass
 
 __all__ = ["Connector", "Moment", "Name", "as_day", "day_of", "digits", "part_of_year"]
 

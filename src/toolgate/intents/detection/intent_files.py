@@ -9,7 +9,7 @@ not answer.
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, cast, get_args
 
@@ -34,7 +34,6 @@ from toolgate.intents.base import (
 )
 from toolgate.intents.phrases import compile_phrase
 from toolgate.intents.text import lowered
-from toolgate.types.values import dataclass
 
 __all__ = [
     "IntentFiles",

@@ -7,6 +7,7 @@ for a partial one, and nothing in between.
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
 from itertools import chain, islice
@@ -36,7 +37,6 @@ from toolgate.intents.dates.vocabulary import (
 from toolgate.intents.phrases import Phrase, compile_phrase
 from toolgate.intents.spelling import LEAST_LETTERS, is_near
 from toolgate.intents.text import Folded, fold, lowered
-from toolgate.types.values import dataclass
 
 __all__ = ["EXACT", "PARTIAL", "KeywordStage"]
 

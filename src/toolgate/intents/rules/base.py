@@ -1,11 +1,10 @@
 """Data types of rules: the rules of a pack, standard variables, sources of variables."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from toolgate.types import Caller
-from toolgate.types.values import dataclass
 
 __all__ = ["PASS_THROUGH", "STANDARD", "PackRules", "VariableSource"]
 

@@ -2,11 +2,10 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from toolgate.types import Caller
-from toolgate.types.values import dataclass
 
 __all__ = ["ConversationContext", "ConversationState"]
 

@@ -1,10 +1,10 @@
 """The enriched prompt: context, request, rules and a closing line, in this order and format."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from toolgate.base.token_estimate import estimate_tokens
-from toolgate.types.values import dataclass
 
 __all__ = [
     "CLOSING",

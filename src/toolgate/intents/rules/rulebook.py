@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 import anyio
@@ -10,7 +11,6 @@ from toolgate.base.token_estimate import estimate_tokens
 from toolgate.intents.rules.base import STANDARD, PackRules, VariableSource
 from toolgate.intents.rules.template import Template
 from toolgate.types import Caller
-from toolgate.types.values import dataclass
 
 __all__ = ["IntentRule", "Rulebook"]
 

@@ -3,6 +3,7 @@
 import getpass
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from time import monotonic
@@ -12,7 +13,6 @@ from anyio import to_thread
 
 from toolgate.intents.rules.recent_files import recent_files
 from toolgate.types import DEFAULT_PROJECT, Caller
-from toolgate.types.values import dataclass
 
 __all__ = ["WorkspaceVariables"]
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -19,7 +20,6 @@ from toolgate.intents.semantic.scores import (
     unit_rows,
 )
 from toolgate.intents.semantic.softmax import LinearModel, softmax
-from toolgate.types.values import dataclass
 
 __all__ = [
     "HOPELESS",

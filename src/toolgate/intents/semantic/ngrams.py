@@ -10,12 +10,11 @@ little noise, and only the frequency of each hash has to be stored, not a list o
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-
-from toolgate.types.values import dataclass
 
 __all__ = [
     "COLUMNS",

@@ -9,7 +9,7 @@ relations that start from the table employees" asks for relations.
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import Final
@@ -19,7 +19,6 @@ from toolgate.intents.semantic.scores import logistic
 from toolgate.intents.semantic.stage import CLEAR
 from toolgate.intents.semantic.training import words_of
 from toolgate.search import in_english
-from toolgate.types.values import dataclass
 
 __all__ = ["Claim", "compare_claims"]
 

@@ -5,7 +5,7 @@ messages of a small one, and one pack's unsupported examples would silence all o
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from toolgate.intents.base import (
@@ -28,7 +28,6 @@ from toolgate.intents.semantic.stage import (
     parts_of,
 )
 from toolgate.models.embedders import Embedder
-from toolgate.types.values import dataclass
 
 __all__ = ["PackStages"]
 

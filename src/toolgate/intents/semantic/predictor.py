@@ -9,7 +9,7 @@ import logging
 import math
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from toolgate.intents.semantic.ngrams import count_features, folded_rows, normal
 from toolgate.intents.semantic.readings import message_vectors
 from toolgate.intents.semantic.scores import Floats
 from toolgate.models.embedders import Embedder
-from toolgate.types.values import dataclass
 
 __all__ = ["LimitedModel", "MessagePredictions", "Predictor", "message_vector"]
 

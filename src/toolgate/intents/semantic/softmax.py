@@ -10,11 +10,10 @@ what takes fifty with a multiple of the identity.
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-
-from toolgate.types.values import dataclass
 
 __all__ = ["LinearModel", "fit_softmax", "inverse_curvature", "softmax"]
 

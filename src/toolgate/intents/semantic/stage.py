@@ -4,6 +4,7 @@ import contextlib
 import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -30,7 +31,6 @@ from toolgate.intents.semantic.predictor import LimitedModel, Predictor, message
 from toolgate.intents.semantic.readings import message_vectors
 from toolgate.intents.semantic.training import fit, words_of
 from toolgate.models.embedders import Embedder
-from toolgate.types.values import dataclass
 
 __all__ = [
     "CLEAR",

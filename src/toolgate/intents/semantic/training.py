@@ -19,6 +19,7 @@ intent covers; each counts as `FOREIGN` of a message.
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +44,6 @@ from toolgate.intents.semantic.scores import (
     unit_rows,
 )
 from toolgate.intents.semantic.softmax import LinearModel, fit_softmax, inverse_curvature
-from toolgate.types.values import dataclass
 
 __all__ = ["FOREIGN", "fit", "words_of"]
 

@@ -1,12 +1,12 @@
 """The answers of the intent service: enriched prompt, knowledge, advice about a call."""
 
+from dataclasses import dataclass
 from typing import Final, Literal
 
 from toolgate.base.token_estimate import estimate_tokens
 from toolgate.intents import NONE, Detection
 from toolgate.intents.rules import PASS_THROUGH, RenderedRules
 from toolgate.types import Json
-from toolgate.types.values import dataclass
 
 __all__ = ["RUNNERS_UP", "Advice", "Enrichment", "Knowledge"]
 

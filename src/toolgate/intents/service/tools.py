@@ -1,7 +1,7 @@
 """The tools of intents: resolves their names, summarizes them, boosts them in a search."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain
 from typing import Final, Protocol
@@ -11,7 +11,6 @@ from toolgate.catalog import CatalogEntry, ServerEntries, Snapshot
 from toolgate.intents import Intent, IntentSet
 from toolgate.search import Hit, SearchAnswer, signature
 from toolgate.types import json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["IntentBoost", "ToolNames", "Toolbox", "is_read_only", "tool_summary"]
 

@@ -11,6 +11,7 @@ import tempfile
 import warnings
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,6 @@ from toolgate.errors import EmbedderError, MissingExtraError, OptionError
 from toolgate.models.embedders._metadata import PREFIX
 from toolgate.models.embedders.onnx import Options, build
 from toolgate.types import Json, json_array, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["Exported", "export"]
 

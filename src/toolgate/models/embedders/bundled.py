@@ -7,6 +7,7 @@ zeros. No download, no network, the same vectors everywhere. See `docs/model.md`
 import json
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,6 @@ from toolgate.models.embedders._late_interaction import compare_passages
 from toolgate.models.embedders._vector_table import VectorTable, read_table
 from toolgate.models.embedders._verified import NEAR
 from toolgate.models.embedders.base import Reads, TextKind, Vectors
-from toolgate.types.values import dataclass
 
 __all__ = ["BundledEmbedder", "Options", "build"]
 

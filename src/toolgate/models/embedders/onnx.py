@@ -7,6 +7,7 @@ prefixes, length) may be in the metadata of its file; options take precedence.
 
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -21,7 +22,6 @@ from toolgate.base.validation import check_ranges, unfit
 from toolgate.errors import EmbedderError
 from toolgate.models.embedders._metadata import PREFIX
 from toolgate.models.embedders.base import Reads, TextKind, Vectors
-from toolgate.types.values import dataclass
 
 __all__ = ["OnnxEmbedder", "Options", "build"]
 

@@ -9,6 +9,7 @@ import base64
 import binascii
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from http import HTTPStatus
 
@@ -21,7 +22,6 @@ from toolgate.base.validation import check_ranges, check_url
 from toolgate.errors import EmbedderError
 from toolgate.models.embedders.base import Reads, TextKind, Vectors
 from toolgate.types import json_array, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["OpenAiEmbedder", "Options", "build"]
 

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any, Protocol, cast
 
@@ -39,7 +39,6 @@ from toolgate.models.llm.base import (
 )
 from toolgate.settings import ModelTable
 from toolgate.types import PluginSpec
-from toolgate.types.values import dataclass
 
 __all__ = ["MakeModel", "ModelAttempt", "ModelRegistry", "RequestAttempt", "estimate_request"]
 

@@ -11,7 +11,7 @@ https://docs.claude.com/en/docs/agents-and-tools/tool-use/tool-search-tool
 
 import re
 from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, cast
 
@@ -47,7 +47,6 @@ from toolgate.models.llm.base import (
     TokenUsage,
 )
 from toolgate.types import Json, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["AnthropicModel", "Options", "build"]
 

@@ -6,14 +6,13 @@ JSON, which the chat endpoints and most services use.
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
 from toolgate.base import json_text
 from toolgate.base.tracing import observe
 from toolgate.errors import ArgumentError
 from toolgate.types import Json, json_array, json_object
-from toolgate.types.values import dataclass
 
 __all__ = [
     "NO_USAGE",

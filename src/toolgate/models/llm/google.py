@@ -7,7 +7,7 @@ import base64
 import re
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import aiohttp
@@ -45,7 +45,6 @@ from toolgate.models.llm.base import (
     TokenUsage,
 )
 from toolgate.types import Json, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["GoogleModel", "Options", "build"]
 

@@ -8,7 +8,7 @@ services differ more than its types allow. https://platform.openai.com/docs/api-
 import json
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import anyio
 import httpx2
@@ -44,7 +44,6 @@ from toolgate.models.llm.base import (
     message_json,
 )
 from toolgate.types import Json, json_array, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["OpenAIModel", "Options", "build"]
 

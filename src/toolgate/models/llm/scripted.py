@@ -6,7 +6,7 @@ a tool that must be offered. The first matching step answers.
 """
 
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from toolgate.base import json_text
@@ -26,7 +26,6 @@ from toolgate.models.llm.base import (
     message_json,
 )
 from toolgate.types import Json, json_array, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["Options", "ScriptedModel", "build"]
 

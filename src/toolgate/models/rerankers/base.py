@@ -1,10 +1,9 @@
 """The contract of rerankers. Knows nothing of collections or turns."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import isfinite
 from typing import Protocol, runtime_checkable
-
-from toolgate.types.values import dataclass
 
 __all__ = ["CandidatePassage", "Reranker", "reranked"]
 

@@ -8,6 +8,7 @@ subwords cover those of the question.
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -17,7 +18,6 @@ from toolgate.errors import EmbedderError, RerankerError
 from toolgate.models.embedders import embedded
 from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.models.rerankers.base import CandidatePassage
-from toolgate.types.values import dataclass
 
 __all__ = ["BundledReranker", "Options", "build"]
 

@@ -5,6 +5,7 @@ vLLM, llama.cpp's server and LiteLLM do so too. Questions and passages leave thi
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from http import HTTPStatus
 
 import aiohttp
@@ -14,7 +15,6 @@ from toolgate.base.validation import check_ranges, check_url
 from toolgate.errors import RerankerError
 from toolgate.models.rerankers.base import CandidatePassage
 from toolgate.types import json_array, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["HttpReranker", "Options", "build"]
 

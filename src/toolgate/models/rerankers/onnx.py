@@ -7,6 +7,7 @@ yes.
 
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,7 +20,6 @@ from tokenizers import Tokenizer
 from toolgate.base.validation import check_ranges, unfit
 from toolgate.errors import RerankerError
 from toolgate.models.rerankers.base import CandidatePassage
-from toolgate.types.values import dataclass
 
 __all__ = ["OnnxReranker", "Options", "build"]
 

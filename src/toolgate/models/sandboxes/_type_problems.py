@@ -8,11 +8,11 @@ are left out, since the arguments of every call are checked again when it is mad
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 
 from toolgate.models.sandboxes.base import HostFunction, Program
 from toolgate.types import json_array, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["type_problems"]
 

@@ -8,12 +8,11 @@ program that waits for answers can be serialized and continued in another proces
 
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
 from toolgate.errors import ProgramError
 from toolgate.types import Json
-from toolgate.types.values import dataclass
 
 __all__ = [
     "CallFailure",

@@ -10,7 +10,7 @@ import re
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from queue import SimpleQueue
 from threading import Lock, Thread
@@ -52,7 +52,6 @@ from toolgate.models.sandboxes.base import (
     json_value,
 )
 from toolgate.types import Json
-from toolgate.types.values import dataclass
 
 __all__ = ["MontySandbox", "Options", "build"]
 

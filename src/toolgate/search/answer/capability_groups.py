@@ -10,7 +10,7 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 import numpy as np
@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from toolgate.search.base import SearchableTool
 from toolgate.search.tokenizer import IGNORED, fold, split_identifier, terms, words
-from toolgate.types.values import dataclass
 
 __all__ = ["Groups", "grouped"]
 

@@ -1,6 +1,7 @@
 """Full definitions of a few tools, within a token budget."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from toolgate.base import json_text
@@ -8,7 +9,6 @@ from toolgate.base.token_estimate import estimate_tokens
 from toolgate.search.answer.safe_text import clean, cut
 from toolgate.search.answer.signature import signature
 from toolgate.types import Json, json_array, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["Description", "describe_tools"]
 

@@ -4,7 +4,7 @@ import json
 import sys
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from toolgate.base.token_estimate import estimate_tokens
@@ -12,7 +12,6 @@ from toolgate.search.answer.results import SIGNATURE_CHARS, DiscoveryResult
 from toolgate.search.answer.safe_text import clean, cut
 from toolgate.search.relevance.calibration import Fit
 from toolgate.types import Json
-from toolgate.types.values import dataclass
 
 __all__ = ["DetailLevel", "Discovery", "fit", "notices_at"]
 

@@ -1,6 +1,7 @@
 """A tool in a discovery answer: the parts of its definition that are shown."""
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple, cast
 
@@ -9,7 +10,6 @@ from toolgate.search.answer.safe_text import clean, cut, summary
 from toolgate.search.answer.signature import shape, signature
 from toolgate.search.base import Hit
 from toolgate.types import Json, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["SIGNATURE_CHARS", "DiscoveryResult", "card_of", "result_of"]
 

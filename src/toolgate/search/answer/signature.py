@@ -9,10 +9,10 @@ string. Any schema that a server sends gives a line; nothing raises.
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 from toolgate.types import Json
-from toolgate.types.values import dataclass
 
 __all__ = ["shape", "signature"]
 

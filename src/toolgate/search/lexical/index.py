@@ -6,7 +6,7 @@ second segment (see `postings`).
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
@@ -37,7 +37,6 @@ from toolgate.search.tokenizer import (
     terms,
     words,
 )
-from toolgate.types.values import dataclass
 
 __all__ = ["SEGMENTED_FROM", "build_state", "is_current", "restored"]
 

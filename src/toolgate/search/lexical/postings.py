@@ -8,12 +8,11 @@ until so much has changed that the segments are merged. Document frequencies are
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-
-from toolgate.types.values import dataclass
 
 __all__ = [
     "FIELDS",

@@ -1,7 +1,7 @@
 """A state of the index of words, which searches read while the next one is built."""
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,6 @@ from toolgate.search.lexical.postings import (
     WordIndex,
 )
 from toolgate.search.lexical.tool_names import NameIndex, checksum_of, spellings_of
-from toolgate.types.values import dataclass
 
 __all__ = ["LexicalState"]
 

@@ -3,6 +3,7 @@
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from zlib import crc32
 
 import numpy as np
@@ -10,7 +11,6 @@ from numpy.typing import NDArray
 
 from toolgate.search.base import SearchableTool
 from toolgate.search.tokenizer import fold, fold_all
-from toolgate.types.values import dataclass
 
 __all__ = [
     "NameIndex",

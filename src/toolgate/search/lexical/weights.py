@@ -1,13 +1,12 @@
 """How much each field of a tool counts in a search by words."""
 
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import TypedDict
 
 from toolgate.base.validation import check_ranges
 from toolgate.search.lexical.postings import (
     Weights,
 )
-from toolgate.types.values import dataclass
 
 __all__ = ["FieldWeights", "WordWeights"]
 

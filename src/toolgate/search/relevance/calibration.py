@@ -10,11 +10,11 @@ a match of its words; and the more tools there are, the more similar the best on
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 from toolgate.search.relevance.typical_requests import KindMatch
-from toolgate.types.values import dataclass
 
 __all__ = [
     "COMPETITORS",

@@ -6,13 +6,13 @@ any form. If a rule has `with` or `without`, one of the `with` words must also b
 """
 
 import json
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import cast
 
 from toolgate.search.tokenizer import split_identifier, terms, words
 from toolgate.types import json_array, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["capabilities_of"]
 

@@ -10,6 +10,7 @@ request. Both lists say what kind of tool a request wants, and whether the best 
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
 from typing import Final, NamedTuple
@@ -19,7 +20,6 @@ from numpy.typing import NDArray
 
 from toolgate.models.embedders import Embedder, embedded
 from toolgate.search.tokenizer import words_of_request
-from toolgate.types.values import dataclass
 
 __all__ = ["KindMatch", "TypicalRequests", "typical_requests"]
 

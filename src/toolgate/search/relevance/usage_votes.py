@@ -6,7 +6,7 @@ repeated requests the ranking stays the same. This module has only values and co
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from toolgate.base.validation import check_ranges, unfit
 from toolgate.search.relevance.tool_habits import HabitLift, ToolHabits
-from toolgate.types.values import dataclass
 
 __all__ = [
     "Support",

@@ -8,6 +8,7 @@ in whether a tool does the requested action. `training/reranking.py` fits the we
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import chain
 from pathlib import Path
@@ -29,7 +30,6 @@ from toolgate.search.reranking.actions import (
     tool_actions,
 )
 from toolgate.search.tokenizer import split_identifier
-from toolgate.types.values import dataclass
 
 __all__ = ["RERANKED", "FirstHits", "HitEvidence", "evidence_of", "read_reranker", "reranked"]
 

@@ -7,7 +7,7 @@ tool.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +17,6 @@ from toolgate.search.lexical.best_hits import highest_scores
 from toolgate.search.lexical.state import LexicalState
 from toolgate.search.semantic.server_scores import ServerVectors, changed_servers, server_vectors
 from toolgate.search.semantic.tool_vectors import ToolVectors, singles, with_heads
-from toolgate.types.values import dataclass
 
 __all__ = [
     "DECIMALS",

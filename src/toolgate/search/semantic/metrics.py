@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
@@ -16,7 +16,6 @@ from toolgate.models.embedders import (
     is_remote,
 )
 from toolgate.types import Json
-from toolgate.types.values import dataclass
 
 __all__ = ["CountingEmbedder", "SearchMetrics"]
 

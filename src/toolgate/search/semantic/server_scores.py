@@ -4,6 +4,7 @@ A server's vector is the mean of its tools' vectors. That needs no text of the s
 uninformative if every server has one tool. Tools without a server name have nothing in common.
 """
 
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -11,7 +12,6 @@ from numpy.typing import NDArray
 
 from toolgate.search.lexical.state import LexicalState
 from toolgate.search.semantic.tool_vectors import ToolVectors, singles
-from toolgate.types.values import dataclass
 
 __all__ = ["ServerVectors", "changed_servers", "nearness", "server_vectors"]
 

@@ -6,6 +6,7 @@ is stored too, so that a vector is deleted after the last tool with its text.
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -14,7 +15,6 @@ from numpy.typing import NDArray
 from toolgate.base.ids import utc_text
 from toolgate.store import StoredModel, TextLink, ToolTextRepository, escape_text
 from toolgate.store.vectors import ReceiveRows, VectorCollection, VectorMatch, VectorStore
-from toolgate.types.values import dataclass
 
 __all__ = ["ToolVectorStore", "VectorCounts", "VectorSpace"]
 

@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from toolgate.search.base import SearchableTool
 from toolgate.search.tokenizer import split_identifier
 from toolgate.store.vectors import KEY_BYTES
-from toolgate.types.values import dataclass
 
 __all__ = [
     "HALF_FROM",

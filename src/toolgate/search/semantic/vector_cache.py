@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import TypeVar
 
@@ -25,7 +25,6 @@ from toolgate.search.semantic.tool_vector_store import (
 from toolgate.search.semantic.tool_vectors import ToolVectors, split_hashes, texts_of
 from toolgate.store import TextLink
 from toolgate.types import DEFAULT_PROJECT
-from toolgate.types.values import dataclass
 
 __all__ = ["VectorCache"]
 

@@ -5,6 +5,7 @@ import errno
 import socket
 import ssl
 from collections.abc import Callable
+from dataclasses import dataclass
 from http import HTTPStatus
 from time import monotonic
 
@@ -15,7 +16,6 @@ from toolgate.base import json_text
 from toolgate.base.validation import check_ranges, check_url, unfit
 from toolgate.search.strategies._service_error import ServiceError
 from toolgate.types import Json
-from toolgate.types.values import dataclass
 
 __all__ = [
     "SUSPENDED",

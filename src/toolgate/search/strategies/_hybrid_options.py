@@ -1,11 +1,10 @@
 """The settings of hybrid search."""
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from toolgate.base.validation import check_ranges
 from toolgate.search.lexical.weights import WordWeights
 from toolgate.search.relevance.usage_votes import UsageWeights
-from toolgate.types.values import dataclass
 
 __all__ = ["Options"]
 

@@ -8,7 +8,7 @@ choice of the weights and the benefit of each part, see `docs/search-internals.m
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -52,7 +52,6 @@ from toolgate.search.semantic.first_stage import (
 from toolgate.search.semantic.server_scores import nearness
 from toolgate.search.strategies._hybrid_options import Options
 from toolgate.search.tokenizer import fold, words_of_request
-from toolgate.types.values import dataclass
 
 __all__ = ["HybridRanker", "QueryTexts", "Ranking"]
 

@@ -5,7 +5,7 @@ One index has all tools; a mask says for each request which are visible. Exact n
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 
@@ -37,7 +37,6 @@ from toolgate.search.lexical.state import LexicalState
 from toolgate.search.lexical.weights import WordWeights
 from toolgate.search.relevance.calibration import Fit
 from toolgate.search.tokenizer import fold
-from toolgate.types.values import dataclass
 
 __all__ = ["Bm25Search", "Options", "build"]
 

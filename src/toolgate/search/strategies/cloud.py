@@ -7,7 +7,7 @@ and says so. For the format and for running such a service, see `docs/cloud-sear
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from time import perf_counter
 
@@ -29,7 +29,6 @@ from toolgate.search.strategies._selected_hits import answered
 from toolgate.search.strategies._service_error import ServiceError
 from toolgate.search.tokenizer import fold
 from toolgate.types import Json
-from toolgate.types.values import dataclass
 
 __all__ = ["CloudSearch", "Options", "build"]
 

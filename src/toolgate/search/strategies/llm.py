@@ -7,7 +7,7 @@ model. After any failure, the answer is the ranked list, and says so.
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 import anyio
@@ -25,7 +25,6 @@ from toolgate.search.strategies._llm_selector import ChatPicker, messages_for, p
 from toolgate.search.strategies._selected_hits import answered, within
 from toolgate.search.strategies._service_error import ServiceError
 from toolgate.types import Json, json_array, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["ModelSearch", "Options", "build"]
 

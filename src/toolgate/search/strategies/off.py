@@ -1,9 +1,9 @@
 """No search: discovery finds nothing and says why. The tools are then listed directly."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from toolgate.search import SearchableTool, SearchAnswer, SearchRequest, SearchStrategy
-from toolgate.types.values import dataclass
 
 __all__ = ["NoSearch", "Options", "build"]
 

@@ -12,7 +12,7 @@ import logging
 from array import array
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import blake2b
 from time import time
@@ -36,7 +36,6 @@ from toolgate.store import (
     UseOutcome,
 )
 from toolgate.types import Caller
-from toolgate.types.values import dataclass
 
 __all__ = ["Learned", "Learning", "LearningStatus"]
 

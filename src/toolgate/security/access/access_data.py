@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Collection
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import anyio
 
@@ -19,7 +19,6 @@ from toolgate.store import (
     acquired,
 )
 from toolgate.types import Json
-from toolgate.types.values import dataclass
 
 __all__ = ["AccessData", "AccessSnapshot", "project_table"]
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
 from toolgate.base.ids import new_id, utc_now
@@ -23,7 +23,6 @@ from toolgate.security.authn import digest_of, new_prefix, new_token
 from toolgate.settings import GuardTable, ProjectTable, Settings
 from toolgate.store import Store, StoredGuard, StoredPermission, StoredProject, StoredToken
 from toolgate.types import DEFAULT_PROJECT, Caller, Json
-from toolgate.types.values import dataclass
 
 __all__ = ["AccessAdmin", "NewToken", "ProjectView"]
 

@@ -1,11 +1,11 @@
 """The interface of access decisions."""
 
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from toolgate.types import Caller
-from toolgate.types.values import dataclass
 
 __all__ = [
     "Access",

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from datetime import date, timedelta
 from time import monotonic, time
 from typing import TypeAlias
@@ -23,7 +24,6 @@ from toolgate.security.access.rules import glob
 from toolgate.settings import LimitSettings, ToolLimitTable
 from toolgate.store import AccessRepository, DayUsage, acquired, store_deadline
 from toolgate.types import Caller
-from toolgate.types.values import dataclass
 
 __all__ = ["LIMITS", "CallLimits", "UsageLimits"]
 

@@ -13,7 +13,7 @@ with a bitwise or.
 import asyncio
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 import numpy as np
@@ -34,7 +34,6 @@ from toolgate.security.access.tool_matrix import (
     trusted_hints,
 )
 from toolgate.types import DEFAULT_PROJECT, Caller, ServerSpec
-from toolgate.types.values import dataclass
 
 __all__ = ["Policy", "PolicyInputs", "ProjectRules", "Resources"]
 
@@ -188,8 +187,9 @@ class _PermissionSet:
             steps.append(DecisionStep(stage="read_only", passed=not blocked, reason=reason))
             if thing is not None and thing.internal:
                 may = self.may_internal
-                granted = "granted" if may else "not granted"
-                reason = f"The tool is internal; the right 'internal' is {granted}."
+                reason = (
+                    f"The tool is internal; the right 'internal' is {'' if may else 'not '}granted."
+                )
                 steps.append(DecisionStep(stage="internal", passed=may, reason=reason))
         steps.append(self.rules_step(kind, key, thing))
         return steps

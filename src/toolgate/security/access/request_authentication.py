@@ -5,7 +5,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Protocol
 from urllib.parse import unquote_to_bytes
@@ -16,7 +16,6 @@ from toolgate.errors import AccessError, CredentialError, ForbiddenError
 from toolgate.security.access.login_failures import LoginFailures
 from toolgate.security.authn import Authenticator
 from toolgate.types import DEFAULT_PROJECT, LOCAL, Caller, Identity
-from toolgate.types.values import dataclass
 
 __all__ = ["Admission", "PresentedCredentials"]
 

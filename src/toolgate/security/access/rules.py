@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, TypeAlias, cast
 
 from toolgate.errors import ArgumentError, SettingError
 from toolgate.settings import PermissionTable
 from toolgate.store import StoredPermission
-from toolgate.types.values import dataclass
 
 __all__ = [
     "BUILT_IN",

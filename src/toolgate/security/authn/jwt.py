@@ -10,7 +10,7 @@ import hashlib
 import logging
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -23,7 +23,6 @@ from toolgate.base import json_text
 from toolgate.base.ids import utc_now, utc_text_of
 from toolgate.errors import CredentialError, OptionError
 from toolgate.types import Identity, Json, json_array, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["JwtAuthenticator", "Options", "build"]
 

@@ -2,9 +2,9 @@
 
 import hmac
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from toolgate.types import LOCAL, Identity
-from toolgate.types.values import dataclass
 
 __all__ = ["LocalAuthenticator", "Options", "build"]
 

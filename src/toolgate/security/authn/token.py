@@ -7,13 +7,13 @@ SHA-256 of the whole is stored; for 256 random bits that is enough, and fast.
 import hmac
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from toolgate.base.ids import utc_now
 from toolgate.errors import CredentialError
 from toolgate.security.authn._opaque_tokens import digest_of, identity_of
 from toolgate.store import StoredToken
 from toolgate.types import Identity
-from toolgate.types.values import dataclass
 
 __all__ = ["Options", "TokenAuthenticator", "build"]
 

@@ -8,6 +8,7 @@ import stat
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,7 +21,6 @@ from toolgate.settings import (
     credential_key_file,
     default_store_url,
 )
-from toolgate.types.values import dataclass
 
 if sys.platform == "win32":
     import msvcrt

@@ -7,7 +7,7 @@ readable at every moment: the old key is removed last, when nothing needs it any
 
 import secrets
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import anyio.to_thread
@@ -17,7 +17,6 @@ from toolgate.base.lazy_loading import load
 from toolgate.errors import SettingError
 from toolgate.security.credentials.key_sources import KeySource, MasterKey, new_key
 from toolgate.store import CredentialKey, CredentialRepository, StoredCredential, WrappedKey
-from toolgate.types.values import dataclass
 
 __all__ = ["KeyRotation", "Keychain", "associated_data"]
 

@@ -1,10 +1,10 @@
 """Views of stored logins and of started ones, for people."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from toolgate.security.credentials.vault import DecryptedCredential
 from toolgate.types import Caller
-from toolgate.types.values import dataclass
 
 __all__ = ["LoginPage", "LoginRights", "LoginView", "StartedLogin", "login_view"]
 

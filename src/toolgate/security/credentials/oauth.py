@@ -12,6 +12,7 @@ import json
 import re
 import secrets
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
@@ -43,7 +44,6 @@ from pydantic import AnyUrl, ValidationError
 from toolgate.errors import InvalidAnswerError, UnreachableError, UpstreamError
 from toolgate.security.outbound import AddressScope, ConnectionOptions, HttpAnswer, Outbound
 from toolgate.types import CredentialSpec, Json, ServerSpec
-from toolgate.types.values import dataclass
 
 __all__ = [
     "GrantRefusedError",

@@ -7,6 +7,7 @@ import re
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import anyio
@@ -30,7 +31,6 @@ from toolgate.security.credentials.subject import EVERYBODY, describe_subject, k
 from toolgate.security.credentials.vault import DecryptedCredential, Vault
 from toolgate.store import CredentialKey
 from toolgate.types import Caller, Json, ServerSpec, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["ConnectionCredential", "CredentialProvider"]
 

@@ -1,12 +1,12 @@
 """Reads and writes encrypted credentials, with a cache."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from toolgate.base import json_text
 from toolgate.security.credentials.keychain import Keychain, associated_data
 from toolgate.store import CredentialKey, CredentialRepository, StoredCredential
 from toolgate.types import Json, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["DecryptedCredential", "Vault"]
 

@@ -12,6 +12,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from time import time
 from typing import Any, Protocol
 
@@ -36,7 +37,6 @@ from toolgate.security.guards.secret_detection import secret_scanner
 from toolgate.settings import ApprovalSettings
 from toolgate.store import ApprovalFilter, ApprovalRepository, StoredApproval
 from toolgate.types import Caller, Json, Peer, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["ApprovalRecorder", "Approvals", "Clearance", "hash_of"]
 

@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain
 from typing import Any, Literal, Protocol, TypeAlias, cast
@@ -17,7 +18,6 @@ from toolgate.security.guards.path_readings import PathReadings, TooManyReadings
 from toolgate.security.guards.secret_detection import secret_scanner
 from toolgate.settings import GuardTable
 from toolgate.types import Json
-from toolgate.types.values import dataclass
 
 __all__ = ["ArgumentKind", "CallGuard", "CallGuards", "GuardedTool"]
 

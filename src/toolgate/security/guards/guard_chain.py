@@ -1,7 +1,7 @@
 """Runs the guards of a call: before it is sent, and on its result."""
 
 from collections.abc import Callable
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
@@ -12,7 +12,6 @@ from toolgate.security.guards.approvals import Approvals, Clearance
 from toolgate.security.guards.call_guard import ArgumentKind, CallGuard, CallGuards, GuardedTool
 from toolgate.security.guards.guarded_peer import GuardedPeer
 from toolgate.types import Caller, Json, Peer, json_array, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["CallGuardChain", "GuardedCall"]
 

@@ -11,12 +11,12 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
 from toolgate.types import Json
-from toolgate.types.values import dataclass
 
 __all__ = [
     "SecretDetector",

@@ -7,10 +7,10 @@ as JSON, which browsers send across origins only after a preflight request.
 
 import ipaddress
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from toolgate.server.asgi.parsing.headers import HEADERS
 from toolgate.server.asgi.parsing.messages import Scope
-from toolgate.types.values import dataclass
 
 __all__ = ["HostCheck", "HostRefusal"]
 

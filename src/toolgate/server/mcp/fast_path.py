@@ -6,6 +6,7 @@ with the body that was read, and get their response or error there.
 """
 
 import asyncio
+from dataclasses import dataclass
 
 from toolgate.base.json_text import dumps
 from toolgate.errors import CannotAskError
@@ -31,7 +32,6 @@ from toolgate.server.mcp.result_shape import (
     shape,
 )
 from toolgate.types import MODERN_VERSION, Caller, Era, Json
-from toolgate.types.values import dataclass
 
 __all__ = ["FastPath", "FastPathRequest"]
 

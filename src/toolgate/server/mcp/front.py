@@ -7,7 +7,7 @@ check or rebuild a result. The SDK provides transports, sessions, the handshake 
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import anyio
@@ -56,7 +56,6 @@ from toolgate.server.mcp.result_shape import (
 )
 from toolgate.server.mcp.summarize_body import FULL_PARAMS
 from toolgate.types import Caller, Era, Json, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["McpServer"]
 

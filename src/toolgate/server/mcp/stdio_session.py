@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from time import perf_counter
 
 import anyio
@@ -35,7 +36,6 @@ from toolgate.server.mcp.front import McpServer
 from toolgate.server.mcp.pipes import LineReader, LineWriter
 from toolgate.settings import ServeSettings
 from toolgate.types import Json, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["serve_lines"]
 

@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import cast
 from urllib.parse import parse_qsl, unquote
 
@@ -69,7 +69,6 @@ from toolgate.server.openai.thread_names import (
 )
 from toolgate.store import RESPONSE_PREFIX
 from toolgate.types import Caller, Json, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["ChatApi"]
 

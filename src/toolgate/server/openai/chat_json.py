@@ -5,6 +5,7 @@ https://platform.openai.com/docs/api-reference/chat
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from toolgate.base import json_text
@@ -25,7 +26,6 @@ from toolgate.errors import (
 )
 from toolgate.models.llm import messages_from
 from toolgate.types import Caller, Json, json_array, json_object
-from toolgate.types.values import dataclass
 
 __all__ = [
     "CompletionOptions",

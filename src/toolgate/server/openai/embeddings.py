@@ -4,6 +4,7 @@ https://platform.openai.com/docs/api-reference/embeddings
 """
 
 import base64
+from dataclasses import dataclass
 from typing import Literal, cast
 
 import numpy as np
@@ -12,7 +13,6 @@ from toolgate.base.token_estimate import estimate_tokens
 from toolgate.errors import ArgumentError, UnknownModelError
 from toolgate.models.embedders import Embedder, TextKind, embedded
 from toolgate.types import Json, json_array
-from toolgate.types.values import dataclass
 
 __all__ = ["EmbeddingsRequest", "embeddings", "read_embeddings"]
 

@@ -2,11 +2,11 @@
 
 import binascii
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from dataclasses import dataclass
 
 from toolgate.chat import ThreadService
 from toolgate.errors import ArgumentError, UnknownResponseError
 from toolgate.types import Caller, Json
-from toolgate.types.values import dataclass
 
 __all__ = ["ResponseId"]
 

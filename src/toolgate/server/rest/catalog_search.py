@@ -12,6 +12,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Annotated, NamedTuple, cast
 
@@ -51,7 +52,6 @@ from toolgate.server.asgi.parsing.messages import (
 )
 from toolgate.settings import CatalogSearchSettings
 from toolgate.types import AuditRecord, Json, json_array
-from toolgate.types.values import dataclass
 
 __all__ = ["CatalogSearch"]
 

@@ -3,7 +3,7 @@
 The OpenAPI document is generated from these models, so what is checked is what is published.
 """
 
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Annotated, Any, Final, cast
 
 from pydantic import (
@@ -18,7 +18,6 @@ from pydantic_core import CoreSchema
 
 from toolgate.base.validation import Input, SchemaGenerator
 from toolgate.types import DEFAULT_PROJECT, Json, json_object
-from toolgate.types.values import dataclass
 
 __all__ = [
     "MAX_DAYS",

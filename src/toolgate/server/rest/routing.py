@@ -9,6 +9,7 @@ A handler takes a `Call`, the variable part of its path as `name`, and `body` or
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 from urllib.parse import parse_qsl
 
@@ -23,7 +24,6 @@ from toolgate.server.asgi.parsing.messages import Receive, Scope, Send, send_jso
 from toolgate.server.rest.models import Body, PageQuery
 from toolgate.server.rest.pagination import paged
 from toolgate.types import Caller, Json
-from toolgate.types.values import dataclass
 
 __all__ = ["Call", "PathEndpoint", "Reply", "RestRoute", "Routes"]
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -9,7 +10,6 @@ from toolgate.settings.clients.tool_lists import listed_tools
 from toolgate.settings.config_file import ConfigDocument, KeyPath
 from toolgate.settings.variables import find_inputs, to_input_variable
 from toolgate.types import Json, json_array, json_object
-from toolgate.types.values import dataclass
 
 __all__ = [
     "OPENCODE_FILES",

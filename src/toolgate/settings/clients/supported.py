@@ -8,7 +8,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast
 
@@ -28,7 +28,6 @@ from toolgate.settings import (
 )
 from toolgate.settings.clients.denials import rule_files, with_denials
 from toolgate.types import Json, json_object
-from toolgate.types.values import dataclass
 
 __all__ = [
     "CLIENTS",

@@ -3,10 +3,10 @@
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from toolgate.types import Json
-from toolgate.types.values import dataclass
 
 __all__ = ["Repeated", "TextSpan", "parse", "plain", "spans"]
 

@@ -1,7 +1,7 @@
 """Collects the servers of all files, with notices and errors."""
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
 
@@ -18,7 +18,6 @@ from toolgate.settings.servers.server_entry import missing_problem, read_server
 from toolgate.settings.variables import Missing
 from toolgate.settings.variables import replace as fill
 from toolgate.types import Json, ServerSpec
-from toolgate.types.values import dataclass
 
 __all__ = [
     "Reading",

@@ -1,10 +1,10 @@
 """Location of a server's table."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from toolgate.settings.config_file import ConfigDocument, KeyPath
 from toolgate.settings.variables import Scope
-from toolgate.types.values import dataclass
 
 __all__ = ["EntryLocation"]
 

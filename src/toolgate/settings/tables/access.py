@@ -1,11 +1,10 @@
 """Tables about access: authentication, limits, permissions, guards, approvals, projects."""
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal
 
 from toolgate.settings.tables.fields import DERIVED, between
-from toolgate.types.values import dataclass
 
 __all__ = [
     "ApprovalSettings",

@@ -1,13 +1,12 @@
 """Tables for operators: `[store]`, `[audit]`, `[log]`, `[metrics]`, `[traces]`."""
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from toolgate.settings.folders import expand_home
 from toolgate.settings.tables.fields import between
-from toolgate.types.values import dataclass
 
 __all__ = [
     "AuditSettings",

@@ -1,10 +1,9 @@
 """Tables about packs and their rules."""
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from toolgate.settings.tables.fields import between
-from toolgate.types.values import dataclass
 
 __all__ = ["PackSettings", "RuleSettings"]
 

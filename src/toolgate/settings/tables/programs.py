@@ -1,11 +1,10 @@
 """Table `[programs]`."""
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal
 
 from toolgate.settings.tables.fields import between
-from toolgate.types.values import dataclass
 
 __all__ = ["ProgramSettings"]
 

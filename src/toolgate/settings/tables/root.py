@@ -1,7 +1,7 @@
 """The top of `toolgate.toml`, with all tables below it."""
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -35,7 +35,6 @@ from toolgate.settings.tables.search import (
 from toolgate.settings.tables.servers import ConnectionTable
 from toolgate.settings.tables.serving import OutboundSettings, ServeSettings, TlsSettings
 from toolgate.types import ServerSpec
-from toolgate.types.values import dataclass
 
 __all__ = ["META_TOOLS", "Settings"]
 

@@ -1,10 +1,9 @@
 """Tables about finding tools: `[search]`, `[discovery]`, `[results]`, `[usage]` and others."""
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from toolgate.settings.tables.fields import between
-from toolgate.types.values import dataclass
 
 __all__ = [
     "CatalogSearchSettings",

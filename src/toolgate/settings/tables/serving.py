@@ -1,7 +1,8 @@
 """Tables about serving and outgoing connections: `[serve]`, `[tls]`, `[outbound]`."""
 
+from dataclasses import dataclass
+
 from toolgate.settings.tables.fields import between
-from toolgate.types.values import dataclass
 
 __all__ = ["OutboundSettings", "ServeSettings", "TlsSettings"]
 

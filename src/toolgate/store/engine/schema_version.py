@@ -4,6 +4,7 @@ A new database gets its tables directly from `tables`; Alembic is imported only 
 one, so that serving never pays for it.
 """
 
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Literal
@@ -15,7 +16,6 @@ from toolgate.base.ids import utc_now
 from toolgate.errors import StoreVersionError
 from toolgate.store.engine import tables as _tables
 from toolgate.types import DEFAULT_PROJECT
-from toolgate.types.values import dataclass
 
 __all__ = [
     "SchemaStatus",

@@ -1,11 +1,10 @@
 """Stored projects, tokens, permission rules and guards."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from toolgate.types import Json
-from toolgate.types.values import dataclass
 
 __all__ = [
     "AccessRepository",

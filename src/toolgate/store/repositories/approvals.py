@@ -1,8 +1,7 @@
 """Calls that await approval, and programs that wait for them. Contains no SQL."""
 
+from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
-
-from toolgate.types.values import dataclass
 
 __all__ = [
     "ApprovalFilter",

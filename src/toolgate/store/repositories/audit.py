@@ -1,10 +1,10 @@
 """The stored audit log: records, their signed chain, and statistics."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from toolgate.types import AuditRecord
-from toolgate.types.values import dataclass
 
 __all__ = [
     "DURATION_BOUNDS_MS",

@@ -1,11 +1,11 @@
 """Stored listings of servers and the definitions in them."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from toolgate.store.repositories.tool_texts import ToolTextRepository
 from toolgate.types import EntryKind
-from toolgate.types.values import dataclass
 
 __all__ = ["CatalogRepository", "Fingerprint", "StoredSnapshot", "ToolVersion"]
 

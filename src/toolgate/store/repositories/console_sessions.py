@@ -1,8 +1,7 @@
 """Stored sessions of the console."""
 
+from dataclasses import dataclass
 from typing import Protocol
-
-from toolgate.types.values import dataclass
 
 __all__ = ["SessionRepository", "StoredSession"]
 

@@ -1,8 +1,7 @@
 """Encrypted server credentials and their wrapped keys. Contains no SQL."""
 
+from dataclasses import dataclass
 from typing import Protocol
-
-from toolgate.types.values import dataclass
 
 __all__ = ["CredentialKey", "CredentialRepository", "StoredCredential", "WrappedKey"]
 

@@ -1,9 +1,8 @@
 """Stored intents of messages."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
-
-from toolgate.types.values import dataclass
 
 __all__ = [
     "DetectionCount",

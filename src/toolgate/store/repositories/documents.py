@@ -1,9 +1,8 @@
 """Stored collections of documents and their passages."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
-
-from toolgate.types.values import dataclass
 
 __all__ = [
     "DocumentRepository",

@@ -1,8 +1,7 @@
 """Stored versions of customised prompts."""
 
+from dataclasses import dataclass
 from typing import Protocol
-
-from toolgate.types.values import dataclass
 
 __all__ = ["PromptRepository", "StoredPrompt"]
 

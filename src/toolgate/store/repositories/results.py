@@ -1,8 +1,7 @@
 """Large results, stored until clients have read them."""
 
+from dataclasses import dataclass
 from typing import Protocol
-
-from toolgate.types.values import dataclass
 
 __all__ = ["ResultRepository", "ResultSummary", "StoredResult"]
 

@@ -1,8 +1,7 @@
 """Stored versions of the schemas of connected databases."""
 
+from dataclasses import dataclass
 from typing import Protocol
-
-from toolgate.types.values import dataclass
 
 __all__ = ["SchemaRepository", "StoredSchema"]
 

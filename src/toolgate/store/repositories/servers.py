@@ -1,9 +1,9 @@
 """Stored servers: those added by command, API or console."""
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from toolgate.types import Json
-from toolgate.types.values import dataclass
 
 __all__ = ["ServerRepository", "StoredServer"]
 

@@ -1,8 +1,7 @@
 """The stored log of SQL statements."""
 
+from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
-
-from toolgate.types.values import dataclass
 
 __all__ = ["StatementOutcome", "StatementRepository", "StoredStatement"]
 

@@ -1,11 +1,10 @@
 """Stored chat threads, with their messages, artifacts and costs."""
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from toolgate.types import Json
-from toolgate.types.values import dataclass
 
 __all__ = [
     "PROJECT_THREAD",

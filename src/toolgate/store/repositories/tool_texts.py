@@ -1,9 +1,8 @@
 """The embedded text of each tool, and the models with stored vectors."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Protocol
-
-from toolgate.types.values import dataclass
 
 __all__ = ["StoredModel", "TextLink", "ToolTextCounts", "ToolTextRepository", "UnlinkedTexts"]
 

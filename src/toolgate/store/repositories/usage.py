@@ -1,9 +1,8 @@
 """The stored usage log: searches, their results, and calls."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
-
-from toolgate.types.values import dataclass
 
 __all__ = [
     "StoredSearch",

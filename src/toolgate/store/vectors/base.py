@@ -6,12 +6,11 @@ belong to a group, such as the document of a passage.
 """
 
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
-
-from toolgate.types.values import dataclass
 
 __all__ = [
     "KEY_BYTES",

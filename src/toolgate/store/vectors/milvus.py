@@ -1,7 +1,7 @@
 """Vectors in Milvus: a local file (Milvus Lite) or a cluster, with the same client."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,6 @@ from pymilvus import DataType, MilvusClient  # pyright: ignore[reportMissingType
 
 from toolgate.store.vectors._remote import RemoteVectors, portions
 from toolgate.store.vectors.base import KEY_BYTES, Rows, VectorCollection, VectorStore
-from toolgate.types.values import dataclass
 
 __all__ = ["MilvusVectors", "Options", "build"]
 

@@ -10,6 +10,7 @@ here.
 import logging
 from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from struct import pack, unpack_from
 from typing import Annotated, Any
 
@@ -30,7 +31,6 @@ from toolgate.store.vectors.base import (
     VectorMatch,
     VectorStore,
 )
-from toolgate.types.values import dataclass
 
 __all__ = ["Options", "PgVectors", "build"]
 

@@ -5,7 +5,7 @@ up to some ten thousand vectors and a single process.
 """
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -16,7 +16,6 @@ from qdrant_client import QdrantClient, models
 
 from toolgate.store.vectors._remote import RemoteVectors, is_numbered, portions
 from toolgate.store.vectors.base import KEY_BYTES, Rows, VectorCollection, VectorStore
-from toolgate.types.values import dataclass
 
 __all__ = ["Options", "QdrantVectors", "build"]
 

@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from threading import Lock
 from typing import Annotated, Any
 
@@ -12,7 +13,6 @@ from toolgate.store import SqlAccess
 from toolgate.store.vectors._rows import packed
 from toolgate.store.vectors._sql import CHUNK, VIEW, VIEW_SQL, SqlVectors
 from toolgate.store.vectors.base import KEY_BYTES, Rows, VectorCollection, VectorStore
-from toolgate.types.values import dataclass
 
 __all__ = ["Options", "SqliteVectors", "build"]
 

@@ -17,6 +17,7 @@ Example:
 import json
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import anyio
@@ -44,7 +45,6 @@ from toolgate.models.llm import (
 )
 from toolgate.testing.contracts._limits import HANG_S
 from toolgate.types import Json
-from toolgate.types.values import dataclass
 
 __all__ = ["ChatModelContract", "ModelServiceDouble", "ScriptedReply"]
 

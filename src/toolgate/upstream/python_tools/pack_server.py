@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
 from typing import Any, Final, cast
@@ -20,7 +20,6 @@ from anyio import to_thread
 
 from toolgate.errors import RpcError, UpstreamError
 from toolgate.types import Json, json_array, json_object
-from toolgate.types.values import dataclass
 from toolgate.upstream.base import CallSink, Wire, WireEvents
 from toolgate.upstream.python_tools.function_wire import FunctionWire
 from toolgate.upstream.python_tools.functions import FunctionTool

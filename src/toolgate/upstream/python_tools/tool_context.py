@@ -3,14 +3,13 @@
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias, get_args
 
 from pydantic_core import to_jsonable_python
 
 from toolgate.errors import CannotAskError, ProgramError
 from toolgate.types import Caller, Json, Peer
-from toolgate.types.values import dataclass
 from toolgate.upstream.base import CallSink
 
 __all__ = ["ToolContext", "ToolServices", "acting_for", "context_of_call", "is_context"]

@@ -4,12 +4,12 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import dataclass
 
 from toolgate.base.lazy_loading import load
 from toolgate.base.plugins import module_of
 from toolgate.errors import ConnectionLostError, LoginNeededError, ToolgateError
 from toolgate.types import ServerSpec
-from toolgate.types.values import dataclass
 from toolgate.upstream.base import Wire
 from toolgate.upstream.era_session import EraSession, EraSessionObserver
 from toolgate.upstream.supervision.on_demand import Demand

@@ -5,7 +5,7 @@ import base64
 import re
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
 from typing import Final
@@ -24,7 +24,6 @@ from toolgate.errors import (
 )
 from toolgate.security.outbound import CONNECT_S, client_context, describe_failure
 from toolgate.types import json_object
-from toolgate.types.values import dataclass
 from toolgate.upstream.base import Credential
 from toolgate.upstream.transports._jsonrpc import excerpt, read_message, result_of
 

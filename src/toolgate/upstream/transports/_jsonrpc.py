@@ -3,13 +3,13 @@
 import logging
 import re
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, cast
 
 from anyio import to_thread
 
 from toolgate.errors import CannotAskError, InvalidAnswerError, RpcError, ToolgateError
 from toolgate.types import Json, json_object
-from toolgate.types.values import dataclass
 from toolgate.upstream.json_text import InvalidJsonError, read_json, write_json
 
 __all__ = [

@@ -1,8 +1,7 @@
 """Splits a stream of bytes into messages, one per line, in linear time."""
 
 from collections.abc import Iterator
-
-from toolgate.types.values import dataclass
+from dataclasses import dataclass
 
 __all__ = ["HEAD_BYTES", "TAIL_BYTES", "LineFramer", "OverlongMessage"]
 

@@ -4,8 +4,8 @@ The format: https://html.spec.whatwg.org/multipage/server-sent-events.html#parsi
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from toolgate.types.values import dataclass
 from toolgate.upstream.transports._message_lines import HEAD_BYTES, LineFramer, OverlongMessage
 
 __all__ = ["EventParser", "ServerEvent"]

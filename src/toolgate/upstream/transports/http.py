@@ -10,6 +10,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final, cast
 
@@ -19,7 +20,6 @@ import anyio
 from toolgate.base.tracing import note_sent
 from toolgate.errors import ConnectionLostError, InvalidAnswerError, RpcError, ToolgateError
 from toolgate.types import MODERN_VERSION, Json, json_object
-from toolgate.types.values import dataclass
 from toolgate.upstream.base import CallSink, Credential, WireEvents
 from toolgate.upstream.transports._http_requests import (
     JSON_AND_EVENTS,

@@ -12,6 +12,7 @@ import logging
 import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -34,7 +35,6 @@ from mcp_types import (
 from toolgate.base.logs import take_over
 from toolgate.errors import OptionError, ToolgateError, UnreachableError
 from toolgate.types import Json
-from toolgate.types.values import dataclass
 from toolgate.upstream.base import CallSink, Wire, WireEvents
 from toolgate.upstream.json_text import write_json
 from toolgate.upstream.python_tools.function_wire import FunctionWire

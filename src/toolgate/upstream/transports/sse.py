@@ -7,6 +7,7 @@ are posted to. Newer servers use streamable HTTP (`http`).
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
@@ -14,7 +15,6 @@ import anyio
 from yarl import URL
 
 from toolgate.errors import ConnectionLostError, ToolgateError, UnreachableError
-from toolgate.types.values import dataclass
 from toolgate.upstream.base import Credential, WireEvents
 from toolgate.upstream.transports._duplex import DuplexWire, PendingRequest
 from toolgate.upstream.transports._http_requests import (

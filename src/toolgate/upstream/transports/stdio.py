@@ -12,13 +12,12 @@ not. A child that starts its own session (a daemon) leaves the group on every sy
 import asyncio
 import logging
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
 
 from toolgate.errors import OptionError
-from toolgate.types.values import dataclass
 from toolgate.upstream.base import Credential, WireEvents
 from toolgate.upstream.transports._child_process import READ_BYTES, Child
 from toolgate.upstream.transports._duplex import DuplexWire, PendingRequest

@@ -4,7 +4,7 @@ import signal
 import socket
 import sys
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from time import monotonic
 
 import anyio
@@ -13,7 +13,6 @@ from toolgate.cli.serving.workers.channel import WorkerChannel
 from toolgate.cli.serving.workers.forked_processes import ForkedProcess, ForkServer
 from toolgate.cli.terminal._context import shared_options
 from toolgate.types import Json
-from toolgate.types.values import dataclass
 
 __all__ = ["WorkerOrders", "WorkerProcess"]
 

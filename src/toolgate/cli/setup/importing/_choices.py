@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -19,7 +19,6 @@ from toolgate.settings import (
 )
 from toolgate.settings.clients.supported import ClientFile, FoundServer
 from toolgate.types import Json, ServerSpec, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["Choice", "choose_servers", "text_with_copies", "text_with_references"]
 

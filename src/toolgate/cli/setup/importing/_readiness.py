@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import cast
 
 import anyio
@@ -11,7 +12,6 @@ from toolgate.cli.setup._failure_causes import find_cause, telling_line
 from toolgate.cli.setup.importing._choices import Choice
 from toolgate.settings import expand_home
 from toolgate.types import Json
-from toolgate.types.values import dataclass
 
 __all__ = ["Readiness", "check_servers", "known_readiness", "summary_of"]
 

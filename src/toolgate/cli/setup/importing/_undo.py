@@ -6,14 +6,13 @@ import json
 import re
 import shutil
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from toolgate.errors import SettingError
 from toolgate.settings import data_dir, read_text, write_text
 from toolgate.types import Json, json_array, json_object
-from toolgate.types.values import dataclass
 
 __all__ = [
     "ChangedFile",

@@ -1,6 +1,7 @@
 """The Chat pages: threads, and one thread turn by turn."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal, cast, get_args, get_origin, get_type_hints
 
 import anyio
@@ -14,7 +15,6 @@ from toolgate.console.request import PageRequest
 from toolgate.console.route import Route
 from toolgate.errors import ArgumentError, SettingError
 from toolgate.types import Json, json_array, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["ROUTES", "as_shown", "chat_of"]
 

@@ -1,6 +1,7 @@
 """The Evaluation pages: results of `toolgate eval` over time, answers, and ratings to export."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -16,7 +17,6 @@ from toolgate.evaluation.logged_requests import read_labelled_requests
 from toolgate.evaluation.results import Evaluation, evaluations_file, read_evaluations
 from toolgate.evaluation.saved_answer_runs import SavedRun, read_run, recent_runs, runs_folder
 from toolgate.types import Json, json_array, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["ROUTES"]
 

@@ -6,12 +6,11 @@ https://www.postgresql.org/docs/18/sql-keywords-appendix.html
 """
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final
 
 from toolgate.databases.sql_guard.dialects import words
 from toolgate.databases.sql_guard.lexer import SqlToken
-from toolgate.types.values import dataclass
 
 __all__ = ["RESERVED", "TYPE_KEYWORDS", "Clauses"]
 

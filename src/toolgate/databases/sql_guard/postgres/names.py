@@ -1,10 +1,11 @@
 """All names in a statement, to look up in a catalog."""
 
+from dataclasses import dataclass
+
 from toolgate.databases.sql_guard.dialects import dialect_named
 from toolgate.databases.sql_guard.lexer import AmbiguousSqlError, read
 from toolgate.databases.sql_guard.postgres.operators import operators_in
 from toolgate.databases.sql_guard.refused import StatementRefusedError
-from toolgate.types.values import dataclass
 
 __all__ = ["PostgresNames", "named_in"]
 

@@ -1,12 +1,12 @@
 """Columns of the relations in a query, as far as its text and known columns show."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from sqlglot import exp
 
 from toolgate.databases.sql_guard.postgres.system_columns import output_columns, system_columns
-from toolgate.types.values import dataclass
 
 __all__ = ["Columns", "QueryRelation", "QueryRelations", "folded"]
 

@@ -1,12 +1,12 @@
 """Which functions, operators and types a statement for PostgreSQL may use."""
 
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
 from toolgate.databases.sql_guard.dialects import words
 from toolgate.databases.sql_guard.postgres.user_defined import PostgresCatalog
 from toolgate.databases.sql_guard.refused import StatementRefusedError
-from toolgate.types.values import dataclass
 
 __all__ = ["PostgresRules"]
 

@@ -1,10 +1,9 @@
 """Contents of the catalog of a PostgreSQL database outside `pg_catalog`."""
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from toolgate.databases.sql_guard.refused import StatementRefusedError
-from toolgate.types.values import dataclass
 
 __all__ = ["CatalogObject", "PostgresCatalog"]
 

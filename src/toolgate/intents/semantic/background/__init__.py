@@ -7,6 +7,7 @@ work, composed of hand-written parts.
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 from itertools import product
@@ -14,8 +15,6 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-
-from toolgate.types.values import dataclass
 
 __all__ = ["Background", "background_messages", "background_texts"]
 

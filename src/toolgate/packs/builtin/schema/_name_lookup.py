@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Final
 
 from toolgate.databases.connections import NamedType, Schema, TableSchema, singular, words_of
-from toolgate.types.values import dataclass
 
 __all__ = ["TypeMatches", "find_types"]
 

@@ -5,7 +5,7 @@ import subprocess
 from collections import OrderedDict
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
@@ -16,7 +16,6 @@ from toolgate.packs.builtin.servoy._errors import ToolRefusedError
 from toolgate.packs.builtin.servoy.database.live_server import LiveServer
 from toolgate.packs.builtin.servoy.database.tables import Databases, Server
 from toolgate.packs.builtin.servoy.files.workspace import Solution, StoredObject, Workspace
-from toolgate.types.values import dataclass
 
 __all__ = ["ACTIVE", "Options", "ServoyCall", "servoy_call"]
 

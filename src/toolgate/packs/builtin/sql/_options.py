@@ -1,12 +1,11 @@
 """The options of the pack: `[packs.options.sql]`."""
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any, Final, cast
 
 from toolgate.databases.connections import QueryLimits
 from toolgate.errors import SettingError
-from toolgate.types.values import dataclass
 
 __all__ = ["MOST_ROWS", "SqlOptions", "read_options"]
 

@@ -7,9 +7,8 @@ at the first limit that is exceeded.
 import re
 from array import array
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import accumulate
-
-from toolgate.types.values import dataclass
 
 __all__ = ["MAX_CONTAINERS", "MAX_DIGITS", "MAX_VALUES", "JsonCounts", "count_json"]
 

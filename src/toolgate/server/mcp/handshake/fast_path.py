@@ -8,7 +8,7 @@ log messages, requests to the client, or keep-alives after a period of silence.
 import asyncio
 import itertools
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from secrets import token_hex
 from typing import Any
 
@@ -29,7 +29,6 @@ from toolgate.server.mcp.peer import ClientPeer
 from toolgate.server.mcp.response_stream import ResponseStream, result_parts
 from toolgate.server.mcp.result_shape import LOG_LEVEL, PROTOCOL_VERSION, rpc_error, shape
 from toolgate.types import HANDSHAKE_VERSIONS, Caller, Json, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["SessionFastPath", "SessionRequest", "accepts_both_types", "speaks_handshake"]
 

@@ -10,7 +10,7 @@ import secrets
 from collections import Counter, OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from time import monotonic, time
 from typing import cast
 
@@ -24,7 +24,6 @@ from toolgate.server.asgi.parsing.json_parser import INVALID_REQUEST, error_byte
 from toolgate.server.asgi.parsing.messages import Message, Receive, Scope, Send, send_json
 from toolgate.server.mcp.summarize_body import FULL_PARAMS
 from toolgate.types import Json, json_object
-from toolgate.types.values import dataclass
 
 __all__ = ["SESSION_NOT_FOUND", "HandshakeSessions", "OpenedSession", "ParkingLimits"]
 

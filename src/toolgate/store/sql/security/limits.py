@@ -1,6 +1,7 @@
 """Usage that counts against limits, in SQL."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from datetime import date, timedelta
 from time import time
 
@@ -10,7 +11,6 @@ from toolgate.store.engine import tables
 from toolgate.store.engine.database import Insert, SqlDatabase
 from toolgate.store.engine.text import escape_text
 from toolgate.store.repositories.access import CallGrant, DayUsage, FullLimit
-from toolgate.types.values import dataclass
 
 __all__ = ["CallBucket", "CallSlots", "add_day_usage"]
 

@@ -1,5 +1,6 @@
 """The tools of the pack: `retriever`, `storage`; hidden: `grade`, `rephrase`."""
 
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -15,7 +16,6 @@ from toolgate.documents import (
 from toolgate.errors import SettingError, ToolgateError
 from toolgate.gateway.documents import DocumentService
 from toolgate.types import Json
-from toolgate.types.values import dataclass
 
 __all__ = ["grade", "rephrase", "retriever", "storage"]
 

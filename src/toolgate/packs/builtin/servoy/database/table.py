@@ -1,9 +1,8 @@
 """Tables: their columns, types, and keys."""
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
-
-from toolgate.types.values import dataclass
 
 __all__ = ["DbColumn", "DbTable", "ReferringColumn", "group_of"]
 

@@ -1,6 +1,7 @@
 """Tables, columns and foreign keys, from `.dbi` files or a connected database."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Protocol
 
@@ -14,7 +15,6 @@ from toolgate.packs.builtin.servoy.database.table import (
 )
 from toolgate.packs.builtin.servoy.files.notation import Fields, Items
 from toolgate.packs.builtin.servoy.files.workspace import Workspace, number_of, read_file, text_of
-from toolgate.types.values import dataclass
 
 __all__ = [
     "Databases",

@@ -15,9 +15,8 @@ been left out, unnecessary escapes, the end of the file.
 import re
 from bisect import bisect
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final, Literal, NoReturn, TypeAlias
-
-from toolgate.types.values import dataclass
 
 __all__ = [
     "BareWord",

@@ -1,11 +1,11 @@
 """Finds the lines of a workspace that use the name or UUID of an object."""
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from toolgate.packs.builtin.servoy.files.workspace import Kind, Workspace
-from toolgate.types.values import dataclass
 
 __all__ = ["Reference", "format_references", "references_to"]
 

@@ -1,12 +1,12 @@
 """Checks that every file in a folder is written exactly as it was read."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from toolgate.packs.builtin.servoy.files.notation import NotationError, decode_file, encode_file
 from toolgate.packs.builtin.servoy.files.workspace import walk
-from toolgate.types.values import dataclass
 
 __all__ = ["SUFFIXES", "RoundtripResult", "check_roundtrip"]
 

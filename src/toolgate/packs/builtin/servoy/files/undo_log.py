@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, cast
@@ -17,7 +17,6 @@ from typing import Any, Final, cast
 from toolgate.packs.builtin.servoy._errors import ToolRefusedError
 from toolgate.packs.builtin.servoy.files import disk
 from toolgate.settings import data_dir
-from toolgate.types.values import dataclass
 
 __all__ = ["FileChange", "UndoLog", "UndoRecord", "state_folder"]
 

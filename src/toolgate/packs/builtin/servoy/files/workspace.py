@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import islice
 from pathlib import Path
@@ -20,7 +20,6 @@ from toolgate.packs.builtin.servoy.files.notation import (
     decode_file,
 )
 from toolgate.packs.builtin.servoy.files.undo_log import UndoLog
-from toolgate.types.values import dataclass
 
 __all__ = [
     "KINDS",

@@ -2,6 +2,7 @@
 
 import uuid as uuids
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,7 +20,6 @@ from toolgate.packs.builtin.servoy.files.references import Reference, references
 from toolgate.packs.builtin.servoy.files.undo_log import FileChange
 from toolgate.packs.builtin.servoy.files.workspace import KINDS, Kind, StoredObject
 from toolgate.packs.builtin.servoy.objects.names import check_name
-from toolgate.types.values import dataclass
 
 __all__ = [
     "ENCAPSULATIONS",

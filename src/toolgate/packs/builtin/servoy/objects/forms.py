@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 from toolgate.packs.builtin.servoy._answers import as_json
@@ -14,7 +15,6 @@ from toolgate.packs.builtin.servoy.files.workspace import (
     text_of,
     walk,
 )
-from toolgate.types.values import dataclass
 
 __all__ = ["Element", "ElementKind", "StyleRule", "elements_of", "styles_of", "summary_of"]
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from toolgate.packs.builtin.servoy._call_context import ServoyCall
@@ -24,7 +24,6 @@ from toolgate.packs.builtin.servoy.objects.changes import (
     set_property,
     text_property,
 )
-from toolgate.types.values import dataclass
 
 __all__ = [
     "PROPERTIES",

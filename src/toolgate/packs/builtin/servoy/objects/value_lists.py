@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from toolgate.packs.builtin.servoy._answers import as_json
@@ -25,7 +25,6 @@ from toolgate.packs.builtin.servoy.objects.changes import (
     text_property,
 )
 from toolgate.packs.builtin.servoy.objects.relations import ends_of
-from toolgate.types.values import dataclass
 
 __all__ = [
     "CUSTOM",

@@ -4,11 +4,9 @@ Imports only `errors` from the package: a good file to read first.
 """
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, Literal, Protocol, TypeAlias, cast, runtime_checkable
-
-from toolgate.types.values import dataclass
 
 __all__ = [
     "CALLER_VARIABLES",

@@ -45,6 +45,7 @@ async def test_models_lists_names_and_aliases() -> None:
         ({"model": "main", "messages": "x"}, 400, "missing or empty"),
         ({"model": 3, "messages": [{"role": "user", "content": "x"}]}, 400, "model"),
         ({"model": "main", "n": 2, "messages": [{"role": "user", "content": "x"}]}, 400, "'n'"),
+        ({"model": "main", "n": {"a": []}, "messages": [{"role": "user"}]}, 400, "'n'"),
         (
             {"model": "main", "tools": [{"type": "x"}], "messages": [{"role": "user"}]},
             400,

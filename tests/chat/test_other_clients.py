@@ -104,7 +104,9 @@ async def test_embeddings_are_those_of_the_search() -> None:
         ({"input": ["a"] * 2_049}, 400, "2,049 texts"),
         ({"input": "a", "model": "gpt"}, 404, "no embedding model 'gpt'"),
         ({"input": "a", "dimensions": 5}, 400, "'dimensions'"),
+        ({"input": "a", "model": ["gpt"]}, 404, "no embedding model ['gpt']"),
         ({"input": "a", "encoding_format": "hex"}, 400, "'encoding_format'"),
+        ({"input": "a", "encoding_format": {"a": 1}}, 400, "'encoding_format'"),
         ({"input": "a", "input_type": ["x"]}, 400, "'input_type'"),
     ],
 )

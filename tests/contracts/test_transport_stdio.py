@@ -155,7 +155,7 @@ async def test_whatever_a_child_prints_between_messages_is_ignored(start: Start)
     assert wire.stray_messages == 12
 
 
-def error_line(code: int) -> str:
+def error_line(code: object) -> str:
     """A line of a child that sends an error without an id."""
     return (
         f'print(json.dumps({{"jsonrpc":"2.0","id":None,"error":{{"code":{code},"message":"m"}}}}))'
@@ -163,9 +163,9 @@ def error_line(code: int) -> str:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("code", [-32700, -32601, -32000])
+@pytest.mark.parametrize("code", [-32700, -32601, -32000, [-32700], {"a": 1}])
 async def test_an_error_without_an_id_fails_no_request_that_is_answered(
-    start: Start, code: int
+    start: Start, code: object
 ) -> None:
     """Some servers answer notifications with errors."""
     wire = await start(

@@ -98,7 +98,7 @@ def read_completion(
     model: object = body.get("model", "")
     if not isinstance(model, str):
         raise ArgumentError("'model' is not a string.", hint="Name a model of GET /v1/models.")
-    if body.get("n") not in {None, 1}:
+    if body.get("n") not in (None, 1):  # a list or an object has no hash
         raise ArgumentError("'n' is not 1.", hint="Send the request several times.")
     if "functions" in body:
         raise ArgumentError("'functions' is not supported.", hint="Use 'tools'.")

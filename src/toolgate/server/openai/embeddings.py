@@ -54,7 +54,7 @@ def read_embeddings(body: Json, embedder: str) -> EmbeddingsRequest:
         UnknownModelError: The request names another model.
     """
     model: object = body.get("model") or embedder
-    if model not in {embedder, _NAME}:
+    if model not in (embedder, _NAME):  # a list or an object has no hash
         raise UnknownModelError(
             f"There is no embedding model {model!r:.80}.",
             allowed=f"Allowed: {embedder}, {_NAME}.",
@@ -76,7 +76,7 @@ def read_embeddings(body: Json, embedder: str) -> EmbeddingsRequest:
             "'dimensions' is not supported.", hint="Leave it out: the model has a fixed size."
         )
     encoding: object = body.get("encoding_format") or "float"
-    if encoding not in {"float", "base64"}:
+    if encoding not in ("float", "base64"):
         raise ArgumentError(
             f"'encoding_format' is {encoding!r:.60}.", allowed="Allowed: float, base64."
         )

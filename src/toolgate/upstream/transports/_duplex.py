@@ -41,7 +41,7 @@ MOST_WAITING_NEWS = 1000
 """Progress reports of one call that may wait for a slow receiver; beyond that, old ones are
 dropped."""
 
-_UNREADABLE = frozenset({-32700, -32600})
+_UNREADABLE = (-32700, -32600)
 """Error codes for a message that could not be read (JSON-RPC 2.0, section 5.1)."""
 
 _GRACE_S = 2.0

@@ -8,7 +8,7 @@ from typing import cast
 
 from starlette.responses import Response
 
-from toolgate.console.bulk import for_each
+from toolgate.console.pages._bulk_actions import for_each
 from toolgate.console.request import PageRequest
 from toolgate.console.route import Route
 from toolgate.errors import ArgumentError, ForbiddenError

@@ -13,8 +13,8 @@ from starlette.responses import Response
 from toolgate.app.server_check import try_server
 from toolgate.base.names import natural_order
 from toolgate.console.activity import RANGES, activity_of, range_asked
-from toolgate.console.bulk import for_each
 from toolgate.console.known_servers import KNOWN_SERVERS
+from toolgate.console.pages._bulk_actions import for_each
 from toolgate.console.pages.access.credentials import may_log_in
 from toolgate.console.request import PageRequest
 from toolgate.console.route import Route

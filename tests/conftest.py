@@ -17,7 +17,7 @@ from typing import Any
 import anyio
 import pytest
 from hypothesis import HealthCheck, settings
-from sqlalchemy import Connection
+from sqlalchemy import Connection, event
 
 from tests.postgres import postgres  # noqa: F401 - a fixture
 from toolgate.base.logs import ByServer
@@ -129,29 +129,33 @@ def fit_once(run_folder: Path, worker_id: str) -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def compile_tables_once() -> Iterator[None]:
-    """Create the tables of later SQLite stores with the SQL of the first one.
+    """Create the tables of later stores with the SQL of the first one of their kind.
 
     Thousands of tests open a store of their own, and generating that SQL takes most of the time.
     """
     from toolgate.store.engine import schema_version
 
     create = schema_version.create
-    statements: tuple[str, ...] = ()
+    scripts: dict[str, tuple[str, ...]] = {}
 
     def create_from_cache(connection: Connection) -> None:
-        nonlocal statements
-        if connection.dialect.name != "sqlite":
-            create(connection)
+        dialect = connection.dialect.name
+        if dialect in scripts:
+            for statement in scripts[dialect]:
+                connection.exec_driver_sql(statement)
+            schema_version.add_first_rows(connection)
             return
-        if not statements:
-            create(connection)
-            query = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"
-            # At once: several threads may each create a first store.
-            statements = tuple(connection.exec_driver_sql(query).scalars())
-            return
-        for statement in statements:
-            connection.exec_driver_sql(statement)
-        schema_version.add_first_rows(connection)
+        statements: list[str] = []
+
+        def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+            if not statement.startswith("INSERT"):
+                statements.append(statement)
+
+        event.listen(connection, "before_cursor_execute", note)
+        create(connection)
+        event.remove(connection, "before_cursor_execute", note)
+        # PostgreSQL takes all at once. Complete when assigned: several threads may create a store.
+        scripts[dialect] = tuple(statements) if dialect == "sqlite" else (";".join(statements),)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(schema_version, "create", create_from_cache)

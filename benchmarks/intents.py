@@ -60,11 +60,8 @@ def measure(quick: bool) -> Report:
     """Time each step over all messages."""
     rounds = 1 if quick else 25
     rows = _keyword_rows(rounds)
-    learned, fit_s = (
-        asyncio.run(_learned(PROMPTS // 50, rounds=3))
-        if quick
-        else asyncio.run(_learned(PROMPTS, rounds=200))
-    )
+    intents, prompts = (MANY // 10, PROMPTS // 50) if quick else (MANY, PROMPTS)
+    learned, fit_s = asyncio.run(_learned(intents, prompts, rounds=3 if quick else 200))
     prompt = asyncio.run(_process_prompt(10 if quick else 300, SearchSettings(), "bundled"))
     with tempfile.TemporaryDirectory() as folder:
         large = str(bge_small_sized(Path(folder) / "bge-small-sized", 1 if quick else LAYERS))
@@ -112,8 +109,8 @@ def measure(quick: bool) -> Report:
             ),
         ),
         notes=(
-            f"Learning {MANY} intents with {PROMPTS // 50 if quick else PROMPTS} prompts each took"
-            f" {fit_s:.1f} s of processor time.",
+            f"Learning {intents} intents with {prompts} prompts each took {fit_s:.1f} s"
+            " of processor time.",
         ),
     )
 
@@ -190,14 +187,16 @@ def made_up(intents: int, prompts: int, *, seed: int) -> list[Intent]:
     return made
 
 
-async def _learned(prompts: int, *, rounds: int) -> tuple[list[dict[str, Any]], float]:
+async def _learned(
+    intents: int, prompts: int, *, rounds: int
+) -> tuple[list[dict[str, Any]], float]:
     embedder = make("embedder", Embedder, PluginSpec(name="bundled", setting="search.embedder"), {})
     stage = SemanticStage(embedder=embedder)
     began = process_time()
-    await stage.update(made_up(MANY, prompts, seed=1))
+    await stage.update(made_up(intents, prompts, seed=1))
     fit_s = process_time() - began
-    asked = [line for one in made_up(MANY, 2, seed=2) for line in one.prompts["en"]][:rounds]
-    name = f"whole detection, {MANY} intents with {prompts} prompts each"
+    asked = [line for one in made_up(intents, 2, seed=2) for line in one.prompts["en"]][:rounds]
+    name = f"whole detection, {intents} intents with {prompts} prompts each"
 
     async def judge(text: str) -> None:
         await stage.classify(StageRequest(text=text, today=TODAY))

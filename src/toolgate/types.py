@@ -35,6 +35,7 @@ __all__ = [
     "ToolOverride",
     "json_array",
     "json_object",
+    "relevance_text",
 ]
 
 Json: TypeAlias = dict[str, Any]
@@ -49,6 +50,15 @@ def json_object(value: object) -> Json:
 def json_array(value: object) -> list[Any]:
     """The value if it is a JSON array, else an empty list; for reading foreign data."""
     return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def relevance_text(relevance: float) -> str:
+    """Format a relevance in [0, 1] for people and models.
+
+    One below 0.005 is `<0.01`, since no hit is certain not to help.
+    """
+    text = f"{relevance:.2f}"
+    return "<0.01" if text == "0.00" else text
 
 
 EntryKind: TypeAlias = Literal["tool", "prompt", "resource", "template", "instructions"]

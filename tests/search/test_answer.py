@@ -219,6 +219,15 @@ def test_a_description_cannot_forge_another_entry() -> None:
     assert answer.structured()["results"][0]["toolKey"] == key
 
 
+@pytest.mark.parametrize(("relevance", "shown"), [(0.0049, "<0.01"), (0.006, "0.01")])
+def test_a_small_relevance_is_not_shown_as_zero(relevance: float, shown: str) -> None:
+    key = "files:read_file"
+    hits = (Hit(key=key, relevance=relevance, explanation="matches"),)
+    answer = compose(SearchAnswer(hits=hits), read_from({key: tool("read_file", "Reads a file.")}))
+
+    assert answer.text.startswith(f"{key}() [{shown}]\n")
+
+
 names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=40) | st.from_regex(
     r"[a-z_]{1,64}", fullmatch=True
 )

@@ -19,7 +19,7 @@ from toolgate.console.charts import bars, lines, share_bar, trendline
 from toolgate.console.navigation import WITHIN, MenuPage, menu_of
 from toolgate.console.request import FLASH_COOKIE, PageRequest
 from toolgate.settings import redact
-from toolgate.types import json_object
+from toolgate.types import json_object, relevance_text
 
 __all__ = ["STATIC", "Renderer", "static_file"]
 
@@ -60,7 +60,7 @@ class Renderer:
             "hushed": _hushed,
             "json": _pretty,
             "plain": safe_text.plain,
-            "relevance": safe_text.relevance,
+            "relevance": relevance_text,
             "share": safe_text.share,
             "size": safe_text.size,
             "tokens": estimate_tokens,

@@ -125,12 +125,6 @@ def share(part: float) -> str:
     return "over 99.99 %" if part > 0.5 else "under 0.01 %"
 
 
-def relevance(value: float) -> str:
-    """Format a relevance in [0, 1]; one that rounds to zero still says that it is not nothing."""
-    text = f"{value:.2f}"
-    return "<0.01" if value and text == "0.00" else text
-
-
 def duration(ms: float | None) -> str:
     """Format milliseconds in a suitable unit."""
     if ms is None:

@@ -15,6 +15,7 @@ from toolgate.cli.demo._requests import BACK_S
 from toolgate.cli.demo._schema import QuestionResult
 from toolgate.cli.demo._turns import TurnResult
 from toolgate.cli.terminal._sanitize import sanitize
+from toolgate.types import relevance_text
 
 __all__ = ["Screen"]
 
@@ -95,7 +96,11 @@ class Screen:
 
     def request(self, result: RequestResult) -> None:
         self.line(f'   "{result.request}"', "bold")
-        hit = f"{result.found} (relevance {result.relevance:.2f})" if result.found else "nothing"
+        hit = (
+            f"{result.found} (relevance {relevance_text(result.relevance)})"
+            if result.found
+            else "nothing"
+        )
         self.line(
             f"     found  {hit}, {result.discovery_tokens} tokens, {result.discovery_ms:.0f} ms"
         )

@@ -12,7 +12,7 @@ from toolgate.cli.terminal._output import note, print_json, print_text, spinner,
 from toolgate.cli.terminal._plain_command import Option, PlainCommand, Positional
 from toolgate.cli.terminal._sanitize import one_line
 from toolgate.errors import ArgumentError
-from toolgate.types import Json, json_object
+from toolgate.types import Json, json_object, relevance_text
 
 __all__ = ["command"]
 
@@ -155,7 +155,7 @@ async def _search(request: Json, as_json: bool) -> int:
 def show(hit: Json) -> None:
     """Print a hit: key, relevance, description, signature, and the explanation if there is one."""
     is_core = hit.get("source") == "core"
-    relevance = "pinned" if is_core else _relevance_text(float(hit.get("relevance") or 0))
+    relevance = "pinned" if is_core else relevance_text(float(hit.get("relevance") or 0))
     weak = "  weak" if hit.get("weak") else ""
     kind = "" if hit.get("kind", "tool") == "tool" else f"  {hit['kind']}"
     print_text(f"{one_line(str(hit['toolKey']))}  {relevance}{kind}{weak}")
@@ -174,12 +174,6 @@ def show(hit: Json) -> None:
     if "reasons" in hit:
         for line in _reasons(hit):
             print_text(f"    {one_line(line)}")
-
-
-def _relevance_text(relevance: float) -> str:
-    """Format a relevance; one that rounds to zero still says that it is not nothing."""
-    text = f"{relevance:.2f}"
-    return "<0.01" if text == "0.00" else text
 
 
 def _siblings_line(server: str, names: list[str]) -> str:

@@ -14,7 +14,15 @@ from toolgate.search import SearchRequest, ToolIndex
 from toolgate.security.access import AccessDecision, PresentedCredentials
 from toolgate.security.guards import CallGuards
 from toolgate.settings import Settings
-from toolgate.types import DEFAULT_PROJECT, LOCAL, Caller, CallerScope, Identity, Json
+from toolgate.types import (
+    DEFAULT_PROJECT,
+    LOCAL,
+    Caller,
+    CallerScope,
+    Identity,
+    Json,
+    relevance_text,
+)
 
 __all__ = ["VisibilityExplanation"]
 
@@ -216,7 +224,7 @@ class VisibilityExplanation:
             "search",
             True,
             f"It is hit {index + 1} of {len(keys)} for {query!r:.80}, with relevance"
-            f" {answer.hits[index].relevance:.2f}.",
+            f" {relevance_text(answer.hits[index].relevance)}.",
         )
 
 

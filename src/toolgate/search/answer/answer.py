@@ -17,7 +17,7 @@ from toolgate.search.answer.results import DiscoveryResult, card_of, result_of
 from toolgate.search.answer.safe_text import clean, cut
 from toolgate.search.answer.signature import signature
 from toolgate.search.base import SearchAnswer
-from toolgate.types import Json
+from toolgate.types import Json, relevance_text
 
 __all__ = ["Discovery", "DiscoveryResult", "compose"]
 
@@ -165,7 +165,7 @@ def _as_text(discovery: Discovery, level: DetailLevel, meta_tools: Collection[st
 
 
 def _entry(result: DiscoveryResult, level: DetailLevel) -> list[str]:
-    marks = ["pinned" if result.source == "core" else f"{result.relevance:.2f}"]
+    marks = ["pinned" if result.source == "core" else relevance_text(result.relevance)]
     marks += [result.kind] if result.kind != "tool" else []
     marks += ["weak"] if result.weak else []
     marks += ["read-only"] if result.annotations.get("readOnlyHint") is True else []

@@ -8,7 +8,7 @@ null, so null means absent here.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Annotated, Any, Literal, Self, TypeAlias, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeAlias, TypeVar, cast
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
@@ -271,16 +271,30 @@ class ReadArguments(Input):
     select: str = ""
 
 
-def _without_descriptions(schema: Json, *, but: str) -> Json:
-    properties = {
-        name: {
-            key: part
-            for key, part in json_object(member).items()
-            if key != "description" or name == but
-        }
-        for name, member in json_object(schema.get("properties")).items()
-    }
-    return {**schema, "properties": properties}
+_LIMITS = frozenset({"minimum", "maximum", "exclusiveMinimum", "maxLength", "minItems", "maxItems"})
+
+
+def _listed(model: type[Input], *, described: str = "") -> Json:
+    """Return the schema of arguments that is listed: every request of a model pays for it.
+
+    Limits are left out, since an argument that exceeds one is answered with what is allowed. If
+    `described` is set, only that parameter has a description.
+    """
+    schema = json_object(_without_limits(input_schema(model)))
+    if described:
+        for name, part in json_object(schema["properties"]).items():
+            if name != described:
+                part.pop("description", None)
+    return schema
+
+
+def _without_limits(value: object) -> object:
+    if isinstance(value, list):
+        return list(map(_without_limits, cast("list[object]", value)))
+    if isinstance(value, dict):
+        members = json_object(cast("object", value)).items()
+        return {key: _without_limits(part) for key, part in members if key not in _LIMITS}
+    return value
 
 
 DEFINITIONS: Mapping[str, Json] = {
@@ -293,7 +307,7 @@ DEFINITIONS: Mapping[str, Json] = {
             "gives the rules and tools for that, which you then follow, or PASS_THROUGH: then go "
             "on as usual. Call it again when the user changes the topic."
         ),
-        "inputSchema": input_schema(PromptArguments),
+        "inputSchema": _listed(PromptArguments),
         "annotations": {"readOnlyHint": True, "openWorldHint": False},
     },
     "getKnowledge": {
@@ -304,7 +318,7 @@ DEFINITIONS: Mapping[str, Json] = {
             '["create relation", "list value lists"], when you know what has to be done and need '
             "to know how it is done here. For a message of the user, use processPrompt."
         ),
-        "inputSchema": input_schema(KnowledgeArguments),
+        "inputSchema": _listed(KnowledgeArguments),
         "annotations": {"readOnlyHint": True, "openWorldHint": False},
     },
     "tool_discovery": {
@@ -315,27 +329,15 @@ DEFINITIONS: Mapping[str, Json] = {
             'an array with one per step: ["list files in a folder", "send a message"]. '
             "Gives tool keys with signatures, best first, to run with tool_execute."
         ),
-        "inputSchema": input_schema(DiscoverArguments),
+        "inputSchema": _listed(DiscoverArguments),
         "outputSchema": {
             "type": "object",
             "properties": {
                 "results": {
                     "type": "array",
-                    "items": {
-                        "type": "object",
-                        "properties": {
-                            "toolKey": {"type": "string"},
-                            "kind": {"type": "string"},
-                            "signature": {"type": "string"},
-                            "description": {"type": "string"},
-                            "relevance": {"type": "number"},
-                        },
-                        "required": ["toolKey", "relevance"],
-                    },
+                    "items": {"type": "object", "required": ["toolKey", "relevance"]},
                 },
-                "siblings": {"type": "object"},
                 "fit": {"enum": ["good", "unsure", "none"]},
-                "notice": {"type": "string"},
             },
             "required": ["results", "fit"],
         },
@@ -345,7 +347,7 @@ DEFINITIONS: Mapping[str, Json] = {
         "name": "tool_describe",
         "title": "Show full schemas",
         "description": "Full input and output schemas of tools, when a signature is not enough.",
-        "inputSchema": input_schema(DescribeArguments),
+        "inputSchema": _listed(DescribeArguments),
         "annotations": {"readOnlyHint": True, "openWorldHint": False},
     },
     "tool_execute": {
@@ -356,13 +358,13 @@ DEFINITIONS: Mapping[str, Json] = {
         ),
         # Lists of calls are accepted too. They run only read-only tools, so `tool_read` describes
         # them, and a model pays for the description once.
-        "inputSchema": input_schema(ExecuteArguments),
+        "inputSchema": _listed(ExecuteArguments),
     },
     READ_TOOL: {
         "name": READ_TOOL,
         "title": "Run a read-only tool",
         "description": "As tool_execute, for read-only tools.",
-        "inputSchema": _without_descriptions(input_schema(CallsArguments), but="calls"),
+        "inputSchema": _listed(CallsArguments, described="calls"),
         "annotations": {"readOnlyHint": True},
     },
     "tool_program": {
@@ -373,18 +375,18 @@ DEFINITIONS: Mapping[str, Json] = {
             "loops and large results; only its result comes back. Tools are async functions of a "
             'module named after their server: `await shop.list_orders(status="open")`; '
             "results are JSON. Also awaited: `gather(a, b)` runs calls together, "
-            '`search("phrase")` finds functions, `describe("shop.list_orders")` shows one, '
-            '`select(value, ".jq")` filters, `store(name, value)` and `load(name)` keep values. '
-            "The last expression, or return, is the result; print logs. It has json, re, math, "
-            "datetime; no files, no network."
+            '`search("phrase")`, `describe("shop.list_orders")`, `select(value, ".jq")`, '
+            "`store(name, value)` and `load(name)` for later programs. The last expression, or "
+            "return, is the result; print logs. It has json, re, math, datetime; no files, no "
+            "network."
         ),
-        "inputSchema": input_schema(ProgramArguments),
+        "inputSchema": _listed(ProgramArguments),
     },
     "result_read": {
         "name": "result_read",
         "title": "Read on",
         "description": "Next page of a result that was too long for one answer.",
-        "inputSchema": input_schema(ReadArguments),
+        "inputSchema": _listed(ReadArguments),
         "annotations": {"readOnlyHint": True, "openWorldHint": False},
     },
 }

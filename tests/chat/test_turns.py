@@ -3,12 +3,21 @@
 import anyio
 import pytest
 
-from tests.chat.chat_gateway import chatting, check_pairs, contents, offered, roles, streamed_text
+from tests.chat.chat_gateway import (
+    ChatGateway,
+    chatting,
+    check_pairs,
+    contents,
+    offered,
+    roles,
+    streamed_text,
+)
 from tests.limits import HANG_S
 from toolgate.store import AuditFilter
 from toolgate.telemetry.cost import cost_report
 from toolgate.testing import FakeUpstream, text_result
-from toolgate.types import Caller
+from toolgate.testing.fake_upstream import Tool
+from toolgate.types import Caller, Json
 
 
 def weather(**tools: object) -> FakeUpstream:
@@ -30,6 +39,41 @@ async def test_a_tool_is_found_called_and_its_result_is_sent_on(engine: str) -> 
         assert "weather__forecast" in offered(place.model.chats[0])
         assert roles(place.model.last) == ["system", "user", "assistant", "tool"]
         assert contents(place.model.last, "tool") == ["Sunny, 21 degrees"]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("execute", [False, True], ids=["by its name", "by tool_execute"])
+async def test_a_call_is_recorded_before_it_is_made_unless_it_only_reads(execute: bool) -> None:
+    """A killed process forgets no call that may have changed something; others cost less."""
+    recorded: dict[str, list[str]] = {}
+    gateway: list[ChatGateway] = []
+
+    def tool(name: str) -> Tool:
+        async def run(_: Json) -> Json:
+            history = await gateway[0].history("t")
+            recorded[name] = [message["role"] for message in history["messages"]]
+            return text_result("done")
+
+        return run
+
+    names = ("read", "write")
+    shop = FakeUpstream(
+        tools={name: tool(name) for name in names},
+        definitions={"read": {"annotations": {"readOnlyHint": True}}},
+    )
+    steps = [
+        {"name": "tool_execute", "arguments": {"toolKey": f"shop:{name}", "arguments": {}}}
+        if execute
+        else {"name": f"shop__{name}", "arguments": {}}
+        for name in names
+    ]
+    scripts = [{"tool_calls": [step]} for step in steps]
+    async with chatting(*scripts, {"text": "Done."}, servers={"shop": shop}) as place:
+        gateway.append(place)
+        await place.say("Read, then write", thread="t")
+        history = await place.history("t")
+    assert recorded == {"read": ["user"], "write": ["user", "assistant", "tool", "assistant"]}
+    assert roles(history) == ["user", "assistant", "tool", "assistant", "tool", "assistant"]
 
 
 @pytest.mark.anyio

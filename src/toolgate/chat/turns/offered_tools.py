@@ -77,9 +77,6 @@ class Offer:
     retrieves: bool = False
     """Whether the turn searches documents itself in place of a call."""
 
-    destructive: bool = False
-    """Whether it may destroy data; such calls run one after another."""
-
     injected: tuple[str, ...] = ()
     """Hidden parameters that the gateway sets."""
 
@@ -127,10 +124,7 @@ def offer_of(entry: CatalogEntry, hidden: Collection[str]) -> Offer | None:
         entry: The tool.
         hidden: Parameters that are never shown and set by the gateway.
     """
-    is_destructive = entry.destructive and not entry.read_only
-    return _offer(
-        entry.raw, entry.key, entry.exposed, family_of(entry), is_destructive, tuple(hidden)
-    )
+    return _offer(entry.raw, entry.key, entry.exposed, family_of(entry), tuple(hidden))
 
 
 @lru_cache(_OFFERS)
@@ -139,7 +133,6 @@ def _offer(
     key: str,
     exposed: str,
     family: str,
-    is_destructive: bool,  # noqa: FBT001 - private
     hidden: tuple[str, ...],
 ) -> Offer | None:
     definition = json_object(json_text.loads(raw))
@@ -164,7 +157,6 @@ def _offer(
         key=key,
         family=family,
         retrieves=meta.get(RETRIEVES_MARK) is True,
-        destructive=is_destructive,
         injected=injected,
         required=tuple(required),
     )

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import anyio
 
+from toolgate.catalog import CatalogEntry
 from toolgate.chat.base import SQL, Route, TurnState, Update
 from toolgate.chat.turns.lookups import look_up_before, retrieve
 from toolgate.chat.turns.messages import last_question, unanswered
@@ -244,7 +245,7 @@ async def tools(turn: Turn, state: TurnState) -> Update:
         extra={"turn": turn.turn_id, "route": "tools", "tools": [call.name for call in calls]},
     )
     turn.emit({"route": {"path": "tools", "tools": [call.name for call in calls]}})
-    if turn.flush is not None:
+    if turn.flush is not None and any(_may_change(turn, call) for call in ours):
         await turn.flush(messages)
     results: dict[str, Message] = {}
 
@@ -291,20 +292,33 @@ def _source(turn: Turn, call: ToolCall) -> str:
 
 
 def _is_destructive(turn: Turn, call: ToolCall) -> bool:
-    """Whether a call may destroy data; for `tool_execute`, the tool that it names counts."""
+    """Whether a call may destroy data."""
+    if call.name == PROGRAM_TOOL:
+        return True  # it may do anything
+    entry = _called(turn, call)
+    return entry is not None and entry.destructive and not entry.read_only
+
+
+def _may_change(turn: Turn, call: ToolCall) -> bool:
+    """Whether a call may change anything."""
+    if call.name == PROGRAM_TOOL:
+        return True
+    entry = _called(turn, call)
+    return entry is not None and not entry.read_only
+
+
+def _called(turn: Turn, call: ToolCall) -> CatalogEntry | None:
+    """Return the server's tool that a call runs, also by `tool_execute`; None: it runs none."""
     offer = turn.offer(call.name)
-    if offer is not None and offer.source == "meta":
-        if call.name == PROGRAM_TOOL:
-            return True  # it may do anything
-        if call.name != "tool_execute":
-            return False
+    if offer is None:
+        return None
+    key = offer.key
+    if offer.source == "meta" and call.name == "tool_execute":
         try:
             key = read_execute(call.read()).key
         except ArgumentError:
-            return False
-        entry = turn.gateway.visible.tool_or_none(turn.caller, key)
-        return entry is not None and entry.destructive and not entry.read_only
-    return offer is not None and offer.destructive
+            return None
+    return turn.gateway.visible.tool_or_none(turn.caller, key) if key else None
 
 
 async def _answered(turn: Turn, call: ToolCall) -> Message | None:

@@ -166,7 +166,7 @@ class Turn:
     """The current answer so far; None if there is none."""
 
     flush: Callable[[Sequence[Message]], Awaitable[None]] | None = None
-    """Saves messages before something irreversible is done; None: nothing is saved."""
+    """Saves messages before a call that may change something; None: nothing is saved."""
 
     transcript: list[Message] = field(default_factory=list[Message])
     """All messages of this turn so far, even if its engine is cancelled."""

@@ -142,7 +142,7 @@ def test_a_call_waits_for_approval_from_the_command_line_and_runs_once(
     gateway = serve()
     gateway.line("small")
     outside = approvals_page(gateway.address, {})
-    assert "Waiting calls are shown only in a browser." in outside
+    assert "This browser cannot show waiting calls." in outside
     assert "1 call is waiting" in outside
     assert "--code" not in outside
     done = command(*approve, "--code", code_in_the_console(gateway.address, found["id"]))

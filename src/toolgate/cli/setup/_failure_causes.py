@@ -217,7 +217,7 @@ def _without_proxy(server: FailedServer) -> str:
 def _proxy_down(match: re.Match[str], server: FailedServer) -> Cause:
     return Cause(
         found=f"The proxy {match['proxy']} cannot be reached.",
-        hint="Correct HTTPS_PROXY, HTTP_PROXY or proxy under [outbound], or "
+        hint="Correct HTTPS_PROXY, HTTP_PROXY, or proxy of the server or under [outbound], or "
         f"{_without_proxy(server)}",
     )
 

@@ -83,8 +83,19 @@ def is_held(scanner: Scanner, tool: dict[str, Any], neighbours: OtherServersTool
 
 def _is_held_text(scanner: Scanner, row: dict[str, Any]) -> bool:
     """Whether a text would be held back as the description of a tool."""
-    definition = {"name": "tool", "description": row["description"]}
-    return is_suspicious(scanner.scan(definition, server="server"))
+    return is_suspicious(scanner.scan(definition_of(row), server="server"))
+
+
+def definition_of(row: dict[str, Any]) -> dict[str, Any]:
+    """The definition of a tool with a row's description and the parameters it has."""
+    definition: dict[str, Any] = {"name": "tool", "description": row["description"]}
+    if "parameters" in row:
+        properties = {
+            name: {"type": "string", "description": text}
+            for name, text in row["parameters"].items()
+        }
+        definition["inputSchema"] = {"type": "object", "properties": properties}
+    return definition
 
 
 def names(tools: list[dict[str, Any]]) -> str:

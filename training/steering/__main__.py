@@ -32,7 +32,7 @@ from training.steering.sentences import (
 OUT: Final = Path(__file__).parents[2] / "src/toolgate/catalog/scanner/classifier.npz"
 
 # Chosen by cross-validation.
-_COMPOSED: Final = 16_000
+_COMPOSED: Final = 24_000
 _HAND_WRITTEN: Final = 8.0
 _REAL: Final = 6.0
 """Weights of sentences written by hand, and of those of real servers."""

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.scanner import definition_of
 from toolgate.catalog.scanner import Scanner, is_suspicious
 from toolgate.catalog.scanner.normalize import normalize
 from toolgate.catalog.scanner.scanner import classified_texts
@@ -19,8 +20,17 @@ __all__ = ["catalog_texts", "composed", "fold_of", "sentences_of", "tool_texts",
 
 _PHRASES: Final = Path(__file__).with_name("phrases.toml")
 _ROOT: Final = Path(__file__).parents[2]
-_DISGUISED: Final = ("leetspeak", "spaced-letters", "percent-encoding", "base64")
+_DISGUISED: Final = (
+    "leetspeak",
+    "leet",
+    "spaced-letters",
+    "percent-encoding",
+    "base64",
+    "hidden-unicode",
+)
 """Kinds of text that the scanner normalises before the classifier reads them."""
+_POISONED_FIRST: Final = ("moved", "instructions", "prompt-text")
+"""Kinds of text that are poisoned from their first sentence on."""
 _SLOT: Final = re.compile(r"\{([^{}]+)\}")
 _CATALOGS: Final = ("toucan", "mcpverse", "bfcl_basic", "stabletoolbench")
 
@@ -52,8 +62,15 @@ def written(split: str, label: str) -> list[list[Sentence]]:
     for row in map(json.loads, rows):
         if row["split"] == split and row["label"] == label and row["kind"] not in _DISGUISED:
             sentences = sentences_of(row["description"])
-            is_honest_first = label == "poisoned" and row["kind"] != "moved" and len(sentences) > 1
-            out.append(sentences[1:] if is_honest_first else sentences)
+            is_honest_first = (
+                label == "poisoned" and row["kind"] not in _POISONED_FIRST and len(sentences) > 1
+            )
+            parameters = tool_texts({"inputSchema": definition_of(row).get("inputSchema", {})})
+            described = [sentences_of(text) for text in parameters]
+            if label == "benign" or not described:
+                out.append(sentences[1:] if is_honest_first else sentences)
+            # A poisoned parameter is the last one.
+            out += described if label == "benign" else described[-1:]
     return out
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks._data import DATA, REAL_TOOLS, read_rows
-from benchmarks.scanner import LEAST_RECALL, MOST_FALSE_ALARMS, is_held
+from benchmarks.scanner import LEAST_RECALL, MOST_FALSE_ALARMS, definition_of, is_held
 from toolgate.catalog.scanner import OtherServersTools, Scanner, is_suspicious, load_rules
 from toolgate.catalog.scanner.encodings import decoded_parts
 from toolgate.catalog.scanner.signals import load_signals
@@ -100,7 +100,7 @@ def test_the_classifier_adds_to_what_rules_find_in_texts_that_it_was_not_trained
     by_rules = Scanner(classifier=None)
     found: dict[str, int] = {}
     for row in held_out:
-        tool: Json = {"name": "tool", "description": row["description"]}
+        tool = definition_of(row)
         for name, scanner in (("rules", by_rules), ("all", SCANNER)):
             key = f"{row['label']} by {name}"
             found[key] = found.get(key, 0) + is_suspicious(scanner.scan(tool, server="calc"))

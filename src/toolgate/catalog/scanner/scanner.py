@@ -34,7 +34,7 @@ from toolgate.types import Json
 
 __all__ = ["OtherServersTools", "ScanFinding", "Scanner", "classified_texts", "is_suspicious"]
 
-_SUSPICIOUS_SCORE: Final = 0.98
+_SUSPICIOUS_SCORE: Final = 0.985
 """Score from which a sentence on its own makes a definition suspicious."""
 _DOUBTFUL_SCORE: Final = 0.7
 """Score from which it does so with another finding. Both chosen by cross-validation, so that at

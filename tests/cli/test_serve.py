@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import urllib.request
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -235,6 +236,29 @@ def test_the_serving_process_loads_no_library_of_the_command_line(loaded_by: Loa
     )
     assert not {"typer", "rich", "alembic", "click", "multiprocessing"} & modules
     assert "sqlalchemy.dialects.postgresql" not in modules
+
+
+def test_a_start_imports_no_command_line_and_builds_no_model_that_it_does_not_need(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Regression: uvicorn's lifespan module imported click, and default options a validator.
+
+    Python itself prints what it imports.
+    """
+    (folder / "toolgate.toml").write_text("", encoding="utf-8")
+    monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "toolgate", "serve", "--port", "0"], stderr=subprocess.PIPE
+    )
+    assert process.stderr is not None
+    try:
+        lines = takewhile(lambda line: b"serves http://" not in line, process.stderr)
+        modules = {line.rpartition(b"|")[2].strip().decode() for line in lines}
+    finally:
+        process.terminate()
+        process.communicate(timeout=HANG_S)
+    assert "toolgate.server.http" in modules
+    assert not {"click", "typer", "multiprocessing", "pydantic.type_adapter"} & modules
 
 
 def test_a_relay_loads_nothing_of_a_gateway(loaded_by: LoadedBy) -> None:

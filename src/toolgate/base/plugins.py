@@ -13,7 +13,7 @@ import inspect
 import pkgutil
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -40,6 +40,7 @@ __all__ = [
     "check_name",
     "check_options",
     "installed",
+    "is_available",
     "is_importable",
     "make",
     "module_of",
@@ -73,6 +74,12 @@ _EXTRAS = {"monty": "programs", "pgvector": "postgres"}
 def available(kind: str) -> list[str]:
     """Names of all implementations of a kind, sorted; imports none of them."""
     return sorted({*_shipped(kind), *_installed(kind)})
+
+
+def is_available(kind: str, name: str) -> bool:
+    """Whether an implementation is included or installed; imports none."""
+    # Entry points are searched only if needed: that reads the metadata of every installed package.
+    return name in _shipped(kind) or name in _installed(kind)
 
 
 def installed(kind: str) -> list[str]:
@@ -121,8 +128,7 @@ def check_name(kind: str, spec: PluginSpec) -> None:
     Raises:
         UnknownPluginError: It is neither included nor installed.
     """
-    # Entry points are searched only if needed: that reads the metadata of every installed package.
-    if spec.name in _shipped(kind) or spec.name in _installed(kind):
+    if is_available(kind, spec.name):
         return
     names = available(kind)
     raise UnknownPluginError(
@@ -238,7 +244,13 @@ def _validator(options_type: type[Any]) -> Callable[[object], object]:
     return TypeAdapter(options_type).validate_python
 
 
+def _has_default(field: Field[Any]) -> bool:
+    return field.default is not MISSING or field.default_factory is not MISSING
+
+
 def _read_options(options_type: type[Any], spec: PluginSpec, label: str) -> object:
+    if not spec.options and all(map(_has_default, fields(options_type))):
+        return options_type()
     # A TypeAdapter drops keys that a plain dataclass lacks (pydantic 2.14), so a misspelt option
     # would be ignored silently; names are therefore compared first.
     from pydantic import ValidationError  # noqa: PLC0415 - a third of a command's start

@@ -32,12 +32,16 @@ short products of a search: with two threads a search over 5,000 tools took 6.6 
 instead of 0.5 ms.
 """
 
+_NO_PYDANTIC_PLUGINS = ("PYDANTIC_DISABLE_PLUGINS", "__all__")
+"""Variable that keeps pydantic from reading the metadata of every installed package."""
+
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run `toolgate` and exit with the status of the command."""
     replace_unencodable()
     for name in _ONE_THREAD:
         os.environ.setdefault(name, "1")  # noqa: TID251 - must be set before numpy is imported
+    os.environ.setdefault(*_NO_PYDANTIC_PLUGINS)  # noqa: TID251 - read with the first model
     sys.exit(run(list(sys.argv[1:] if argv is None else argv)))
 
 

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 import anyio
+import uvicorn
 from anyio.abc import TaskStatus
 from uvicorn.config import Config
 from uvicorn.server import Server
@@ -153,6 +154,9 @@ class _Server(Server):
 
     def open(self) -> None:
         """Prepare to accept connections."""
+        # `uvicorn.lifespan.off` takes the class from the top-level package, which would otherwise
+        # import uvicorn's command line with click: a twentieth of the start.
+        uvicorn.Config = Config
         if not self.config.loaded:
             self.config.load()
         self.lifespan = self.config.lifespan_class(self.config)

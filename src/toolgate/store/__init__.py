@@ -1,6 +1,6 @@
 """The database of a gateway: one repository per topic. Implementations by file name."""
 
-from toolgate.base.plugins import available, make
+from toolgate.base.plugins import is_available, make
 from toolgate.errors import SettingError
 from toolgate.store._batch_writer import BatchWriter
 from toolgate.store.base import (
@@ -223,7 +223,7 @@ def make_store(url: str) -> Store:
     """
     scheme = url.partition(":")[0]
     name = _SCHEMES.get(scheme, scheme.partition("+")[0])
-    if name not in available("store"):
+    if not is_available("store", name):
         raise SettingError(
             f"store.url begins with {scheme!r}, which is not a database that Toolgate supports.",
             allowed="Allowed: sqlite:///PATH, postgresql://USER@HOST/NAME.",

@@ -5,9 +5,10 @@ Names and shapes follow the design that the first users of such gateways know (`
 null, so null means absent here.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import cache
 from typing import Annotated, Any, Literal, Self, TypeAlias, TypeVar, cast
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
@@ -297,7 +298,7 @@ def _without_limits(value: object) -> object:
     return value
 
 
-DEFINITIONS: Mapping[str, Json] = {
+_TABLE: Mapping[str, Json] = {
     "processPrompt": {
         "name": "processPrompt",
         "title": "Get the rules for a request",
@@ -307,7 +308,7 @@ DEFINITIONS: Mapping[str, Json] = {
             "gives the rules and tools for that, which you then follow, or PASS_THROUGH: then go "
             "on as usual. Call it again when the user changes the topic."
         ),
-        "inputSchema": _listed(PromptArguments),
+        "inputSchema": PromptArguments,
         "annotations": {"readOnlyHint": True, "openWorldHint": False},
     },
     "getKnowledge": {
@@ -318,7 +319,7 @@ DEFINITIONS: Mapping[str, Json] = {
             '["create relation", "list value lists"], when you know what has to be done and need '
             "to know how it is done here. For a message of the user, use processPrompt."
         ),
-        "inputSchema": _listed(KnowledgeArguments),
+        "inputSchema": KnowledgeArguments,
         "annotations": {"readOnlyHint": True, "openWorldHint": False},
     },
     "tool_discovery": {
@@ -329,7 +330,7 @@ DEFINITIONS: Mapping[str, Json] = {
             'an array with one per step: ["list files in a folder", "send a message"]. '
             "Gives tool keys with signatures, best first, to run with tool_execute."
         ),
-        "inputSchema": _listed(DiscoverArguments),
+        "inputSchema": DiscoverArguments,
         "outputSchema": {
             "type": "object",
             "properties": {
@@ -347,7 +348,7 @@ DEFINITIONS: Mapping[str, Json] = {
         "name": "tool_describe",
         "title": "Show full schemas",
         "description": "Full input and output schemas of tools, when a signature is not enough.",
-        "inputSchema": _listed(DescribeArguments),
+        "inputSchema": DescribeArguments,
         "annotations": {"readOnlyHint": True, "openWorldHint": False},
     },
     "tool_execute": {
@@ -358,13 +359,13 @@ DEFINITIONS: Mapping[str, Json] = {
         ),
         # Lists of calls are accepted too. They run only read-only tools, so `tool_read` describes
         # them, and a model pays for the description once.
-        "inputSchema": _listed(ExecuteArguments),
+        "inputSchema": ExecuteArguments,
     },
     READ_TOOL: {
         "name": READ_TOOL,
         "title": "Run a read-only tool",
         "description": "As tool_execute, for read-only tools.",
-        "inputSchema": _listed(CallsArguments, described="calls"),
+        "inputSchema": CallsArguments,
         "annotations": {"readOnlyHint": True},
     },
     "tool_program": {
@@ -380,16 +381,43 @@ DEFINITIONS: Mapping[str, Json] = {
             "return, is the result; print logs. It has json, re, math, datetime; no files, no "
             "network."
         ),
-        "inputSchema": _listed(ProgramArguments),
+        "inputSchema": ProgramArguments,
     },
     "result_read": {
         "name": "result_read",
         "title": "Read on",
         "description": "Next page of a result that was too long for one answer.",
-        "inputSchema": _listed(ReadArguments),
+        "inputSchema": ReadArguments,
         "annotations": {"readOnlyHint": True, "openWorldHint": False},
     },
 }
+"""The definitions, with models in place of schemas."""
+
+
+@cache
+def _definition(name: str) -> Json:
+    described = "calls" if name == READ_TOOL else ""
+    schema = _listed(_TABLE[name]["inputSchema"], described=described)
+    return {**_TABLE[name], "inputSchema": schema}
+
+
+class _Definitions(Mapping[str, Json]):
+    """Makes each input schema when it is first read, as pydantic needs 30 ms for all of them."""
+
+    def __getitem__(self, name: str) -> Json:
+        return _definition(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_TABLE)
+
+    def __len__(self) -> int:
+        return len(_TABLE)
+
+    def __contains__(self, name: object) -> bool:
+        return name in _TABLE
+
+
+DEFINITIONS: Mapping[str, Json] = _Definitions()
 """Definitions by name, as `tools/list` shows them."""
 
 

@@ -108,11 +108,9 @@ class ChangeNotifier:
             snapshot = self._catalog.snapshot
             self._spawn(self._index.update_to(snapshot.version, snapshot.tools))
             before, after = self._note_shapes()
-            description, self._description = (
-                self._description,
-                discovery_description(snapshot.tools),
-            )
+            description = discovery_description(snapshot.tools) if "meta" in after else ""
             is_same = description == self._description and not self._listing.pinned()
+            self._description = description
             if before == after == ("meta", "meta") and is_same:
                 return  # the meta-tools are listed before and after
         self.notify(Change(kind=kind))

@@ -34,6 +34,7 @@ from toolgate.intents.dates.vocabulary import (
     UNITS,
     WEEKDAYS,
 )
+from toolgate.intents.patterns import late_pattern
 from toolgate.intents.phrases import Phrase, compile_phrase
 from toolgate.intents.spelling import LEAST_LETTERS, is_near
 from toolgate.intents.text import Folded, fold, lowered
@@ -442,7 +443,7 @@ def _looks_like(anchor: str) -> re.Pattern[str]:
         anchor[: half - 1] + anchor[half : half + 1] + anchor[half - 1 : half] + anchor[half + 1 :]
     )
     near = rf"{left}\w{{1,{half + 2}}}|\w{{1,{half + 2}}}{right}|{swapped}"
-    return re.compile(rf"(?<!\w)(?:{near})(?!\w)")
+    return late_pattern(rf"(?<!\w)(?:{near})(?!\w)")
 
 
 def _count_partial(
@@ -538,7 +539,7 @@ def _is_letter(letter: str) -> bool:
 def _guard(guard: SubjectGuard, names: frozenset[str]) -> _SubjectMatcher:
     pack_subjects = _both(guard.own, names)
     before, verbs, between = map(_choice, map(_both, (guard.before, guard.verbs, guard.between)))
-    subject = re.compile(
+    subject = late_pattern(
         rf"(?<!\w)(?:(?:{before})|(?P<verb>{verbs}))(?:\s+|')(?:(?:{between})(?:\s+|')){{0,3}}"
         r"[\"'`\u2018\u201c\u201e\u00ab]?(?P<subject>\w[\w.-]*)"
     )

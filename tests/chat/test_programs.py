@@ -46,6 +46,19 @@ async def test_a_program_runs_in_a_turn_and_only_its_result_comes_back() -> None
     assert len(upstream.calls("double")) == 5
 
 
+async def test_what_a_program_calls_and_how_it_ends_is_shown() -> None:
+    """Regression: the tools of a program were no tools of its turn, and one that could not be read
+    was shown as running for ever."""
+    code = "[await shop.double(n=1), await shop.tool_1(), await shop.double(n=2)]"
+    steps = program(programme=code), program(code=code), {"text": "Done."}
+    async with chatting(*steps, servers={"shop": shop()}) as place:
+        events = await place.stream("Add the doubles", thread="t", toolgate={"events": True})
+        answer = (await place.history("t"))["messages"][-1]
+    shown = [event["status"] for kind, event in events if kind == "toolgate.mcp_tool"]
+    assert shown == ["started", "failed", "started", "completed"]
+    assert answer["response_metadata"]["tools"] == ["shop:double", "shop:tool_1"]
+
+
 @pytest.mark.parametrize(
     ("count", "offer", "expected"),
     [(20, "auto", True), (3, "auto", False), (3, "on", True), (20, "off", False)],

@@ -6,7 +6,6 @@ Each takes the turn and the state and returns changes; none depends on an engine
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, TypeAlias
 
 import anyio
@@ -32,7 +31,12 @@ from toolgate.errors import (
 )
 from toolgate.gateway.execution.result_shape import Shape
 from toolgate.gateway.listing.program_offer import PROGRAM_TOOL
-from toolgate.gateway.meta_tools import read_discover, read_execute, read_program
+from toolgate.gateway.meta_tools import (
+    ProgramArguments,
+    read_discover,
+    read_execute,
+    read_program,
+)
 from toolgate.intents import Detection
 from toolgate.intents.rules import PASS_THROUGH
 from toolgate.models.llm import Message, ToolCall
@@ -374,25 +378,38 @@ async def _answered(turn: Turn, call: ToolCall) -> Message | None:
 async def _program(turn: Turn, call: ToolCall, arguments: Json) -> Message:
     """Return the result of a program, which continues if its calls are approved in time."""
     _tool_event(turn, "started", PROGRAM_TOOL, arguments)
-    request = read_program(arguments)
-    while True:
-        try:
-            result = await turn.gateway.programs.run(
-                turn.caller, request, {}, None, prepare=partial(_sent, turn)
-            )
-        except ProgramError as error:
-            if not error.is_waiting or not await _all_decided(turn, error.waiting):
-                _tool_event(turn, "failed", PROGRAM_TOOL, arguments, result=str(error))
-                raise
-            request = read_program({"resume": error.waiting["id"]})
-            continue
-        except ToolgateError as error:
-            _tool_event(turn, "failed", PROGRAM_TOOL, arguments, result=str(error))
-            raise
-        break
+    called: dict[str, None] = {}
+    try:
+        result = await _run_program(turn, read_program(arguments), called)
+    except ToolgateError as error:
+        _tool_event(turn, "failed", PROGRAM_TOOL, arguments, result=str(error))
+        if not (isinstance(error, ProgramError) and error.is_waiting):
+            turn.used_tools += called
+        raise
     text = text_of(result, most_chars=turn.settings.result_tokens * 4)
     _tool_event(turn, "completed", PROGRAM_TOOL, arguments, result=text)
+    turn.used_tools += called
     return _result(turn, call, text)
+
+
+async def _run_program(turn: Turn, request: ProgramArguments, called: dict[str, None]) -> Json:
+    """Run a program to its end, and add the keys of the tools that it calls.
+
+    Raises:
+        ProgramError: It failed, or waits for approvals that were not given in time.
+    """
+
+    def prepare(key: str, arguments: Json) -> Json:
+        called[key] = None
+        return _sent(turn, key, arguments)
+
+    while True:
+        try:
+            return await turn.gateway.programs.run(turn.caller, request, {}, None, prepare=prepare)
+        except ProgramError as error:
+            if not error.is_waiting or not await _all_decided(turn, error.waiting):
+                raise
+            request = read_program({"resume": error.waiting["id"]})
 
 
 async def _all_decided(turn: Turn, waiting: Mapping[str, Any]) -> bool:

@@ -131,7 +131,7 @@ async def _measure(quick: bool) -> Report:
                 for name in (_PLAIN_TURN, _TOOL_TURN, _ALONE, _LIBRARY)
             ]
             worked, stall, gap = await _streams(url, quick=quick)
-            stable, whole, ours, naive = await _conversation(
+            stable, whole, grown, ours, naive = await _conversation(
                 app, url, model, TURNS // 5 if quick else TURNS
             )
             page = await _page(app, 60 if quick else 1_000)
@@ -181,6 +181,8 @@ async def _measure(quick: bool) -> Report:
             f"{cpu[_PLAIN_TURN] / cpu[_LIBRARY]:.1f} and {cpu[_TOOL_TURN] / cpu[_LIBRARY]:.1f} "
             "times as much as the openai library takes in this process for the request alone",
             f"tokens of the {TURNS} turns: {ours:,} here, {naive:,} the naive way",
+            f"{grown} of these requests had more tools than the one before, which services read "
+            "before messages; all others repeat the one before completely",
             "memory grows until all lists with an end are full, which takes some 7,000 turns",
             f"with the documents of the turn, which no later request may have, {whole:.1f} % of "
             "the previous request were sent again",
@@ -310,9 +312,9 @@ async def _streams(url: str, *, quick: bool) -> tuple[float, float, float]:
 
 async def _conversation(
     app: App, url: str, model: str, turns: int
-) -> tuple[float, float, int, int]:
-    """Stability of the prefix in per cent without and with a turn's documents, tokens sent, and
-    tokens when everything is sent each time."""
+) -> tuple[float, float, int, int, int]:
+    """Stability of the prefix in per cent without and with a turn's documents, requests with new
+    tools, tokens sent, and tokens when everything is sent each time."""
     before = len(await _journal(model))
     wanted = {"mode": "turns", "count": turns, "text": "What does the guide say of step"}
     await client(url, {**wanted, "thread": "talk"})
@@ -327,6 +329,7 @@ async def _conversation(
         {"type": "function", "function": tool.definition}
         for tool in app.gateway.listing.tool_views(Caller.local())
     ]
+    grown = sum(len(old["tools"]) != len(new["tools"]) for old, new in pairwise(answers))
     ours = sum(estimate_tokens(_bytes(body)) for body in bodies)
     naive, kept = 0, 0
     listed = estimate_tokens(json.dumps(everything))
@@ -334,7 +337,7 @@ async def _conversation(
         documents = [m for m in body["messages"] if "<document" in str(m.get("content"))]
         kept += sum(estimate_tokens(str(m["content"])) for m in documents)
         naive += listed + estimate_tokens(json.dumps(body["messages"])) + kept
-    return stable, whole, ours, naive
+    return stable, whole, grown, ours, naive
 
 
 def _shares(requests: list[bytes]) -> list[float]:
@@ -349,14 +352,14 @@ def _shares(requests: list[bytes]) -> list[float]:
 
 
 def _bytes(body: Json, *, is_whole: bool = True) -> bytes:
-    """Tools and messages, in the order in which services read them."""
+    """Tools and messages, in the order in which services read them, without the last brackets."""
     messages = [
         message
         if is_whole or message["role"] != "tool"
         else {**message, "content": str(message["content"]).partition("\n\nRelevant Context:")[0]}
         for message in body["messages"]
     ]
-    return json.dumps([body.get("tools", []), messages]).encode()
+    return json.dumps([body.get("tools", []), messages]).encode().removesuffix(b"]]")
 
 
 async def _page(app: App, turns: int) -> float:

@@ -4,13 +4,27 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import anyio
 import uvicorn
 
 from tests.limits import HANG_S
+from toolgate.base.plugins import make
+from toolgate.models.llm import ChatModel
 from toolgate.testing.contracts.llm import ScriptedReply
-from toolgate.types import Json
+from toolgate.types import Json, PluginSpec
+
+
+def model_of(provider: str, url: str, **options: Any) -> ChatModel:
+    """A model of a provider whose service has this address.
+
+    The library of the provider is loaded here: it takes seconds, in each process that does so.
+    """
+    options |= {"url": url, "key": "k", "model": "m"}
+    return make(
+        "llm", ChatModel, PluginSpec(name=provider, setting="models.m", options=options), {}
+    )
 
 
 class Service:

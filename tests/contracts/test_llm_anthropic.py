@@ -4,10 +4,11 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from tests.contracts.model_services import Service, service_of
+from tests.contracts.model_services import Service, model_of, service_of
 from toolgate.models.llm import ChatModel
-from toolgate.models.llm.anthropic import Options, build
 from toolgate.testing.contracts.llm import ChatModelContract
+
+pytestmark = pytest.mark.xdist_group("anthropic")
 
 
 class TestAnthropic(ChatModelContract):
@@ -18,4 +19,4 @@ class TestAnthropic(ChatModelContract):
 
     @pytest.fixture
     def make_model(self, service: Service) -> Callable[[], ChatModel]:
-        return lambda: build(Options(url=service.url, key="k", model="m"))
+        return lambda: model_of("anthropic", service.url)

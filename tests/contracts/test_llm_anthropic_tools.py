@@ -11,15 +11,14 @@ from typing import Any
 import pytest
 
 from tests.chat.chat_gateway import chatting
-from tests.contracts.model_services import Service, service_of
+from tests.contracts.model_services import Service, model_of, service_of
 from toolgate.models.llm import ChatRequest, Message, complete
-from toolgate.models.llm.anthropic import Options, build
 from toolgate.settings import ModelTable, Settings
 from toolgate.testing import FakeUpstream, text_result
 from toolgate.testing.contracts.llm import ScriptedReply
 from toolgate.types import Json
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("anthropic")]
 
 SEARCHES = {"tool_search": True}
 LONG = "word " * 1000
@@ -39,7 +38,7 @@ def tool(name: str) -> Json:
 async def sent(service: Service, request: ChatRequest, **options: Any) -> Json:
     """The body that the service gets."""
     service.script(ScriptedReply(text="Yes."))
-    model = build(Options(url=service.url, key="k", model="m", **options))
+    model = model_of("anthropic", service.url, **options)
     await complete(model, request)
     await model.aclose()
     return service.requests[-1]

@@ -1,23 +1,23 @@
 """Keys of chat models stay with the host that they were written down for."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import anyio
 import pytest
 
+from tests.contracts.model_services import model_of
 from tests.limits import HANG_S
 from toolgate.errors import ModelError
-from toolgate.models.llm import ChatModel, ChatRequest, Message, anthropic, complete, google, openai
+from toolgate.models.llm import ChatRequest, Message, complete
 
 pytestmark = pytest.mark.anyio
 
-MAKES: dict[str, Callable[[str], ChatModel]] = {
-    "anthropic": lambda url: anthropic.build(anthropic.Options(url=url, key="k", model="m")),
-    "google": lambda url: google.build(google.Options(url=url, key="k", model="m")),
-    "openai": lambda url: openai.build(openai.Options(url=url, key="k", model="m")),
-}
+PROVIDERS = [
+    pytest.param(name, marks=pytest.mark.xdist_group(name))
+    for name in ("anthropic", "google", "openai")
+]
 
 
 @asynccontextmanager
@@ -36,12 +36,12 @@ async def answering(head: str) -> AsyncIterator[tuple[str, list[bytes]]]:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", asked
 
 
-@pytest.mark.parametrize("provider", sorted(MAKES))
+@pytest.mark.parametrize("provider", PROVIDERS)
 async def test_a_redirect_to_another_host_takes_no_key_along(provider: str) -> None:
     async with answering("500 No") as (elsewhere, stolen):
         host = elsewhere.replace("127.0.0.1", "localhost")
         async with answering(f"307 Over There\r\nlocation: {host}/v1") as (url, asked):
-            model = MAKES[provider](url)
+            model = model_of(provider, url)
             request = ChatRequest(messages=(Message(role="user", content="hello"),))
             with anyio.fail_after(HANG_S), pytest.raises(ModelError):
                 await complete(model, request)

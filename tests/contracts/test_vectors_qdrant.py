@@ -15,6 +15,8 @@ from toolgate.testing.contracts.vectors import (
     some_rows,
 )
 
+pytestmark = pytest.mark.xdist_group("qdrant")
+
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> VectorStore:

@@ -4,20 +4,21 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from qdrant_client import QdrantClient
 
 from tests.documents.libraries import doc
 from toolgate.settings import DocumentSettings, Settings
 from toolgate.testing import memory_app
 from toolgate.types import Caller
 
-pytestmark = [pytest.mark.anyio, pytest.mark.real]
+pytestmark = [pytest.mark.anyio, pytest.mark.real, pytest.mark.xdist_group("qdrant")]
 
 ME = Caller.local()
 WEB = replace(ME, project_id="web")
 
 
 async def test_vectors_go_with_the_project_of_their_documents(tmp_path: Path) -> None:
+    from qdrant_client import QdrantClient  # takes more than a second
+
     options = {"qdrant": {"path": str(tmp_path)}}
     documents = DocumentSettings(place="qdrant", place_options=options)
     async with memory_app({}, Settings(documents=documents)) as app:

@@ -53,12 +53,8 @@ def json_array(value: object) -> list[Any]:
 
 
 def relevance_text(relevance: float) -> str:
-    """Format a relevance in [0, 1] for people and models.
-
-    One below 0.005 is `<0.01`, since no hit is certain not to help.
-    """
-    text = f"{relevance:.2f}"
-    return "<0.01" if text == "0.00" else text
+    """Format a relevance in [0, 1]; below 0.005 it is `<0.01`, since no hit is certain to miss."""
+    return f"{relevance:.2f}" if relevance >= 0.005 else "<0.01"
 
 
 EntryKind: TypeAlias = Literal["tool", "prompt", "resource", "template", "instructions"]
@@ -282,8 +278,7 @@ class ServerSpec:
     """Opaque id of a stored server; empty for servers from files, which are identified by name."""
 
     overridden: tuple[str, ...] = ()
-    """Keys whose value from a file or pack is overridden in the store: `enabled`,
-    `tool_permissions`."""
+    """Keys whose value in a file or pack the store overrides: `enabled`, `tool_permissions`."""
 
     problem: str = ""
     """Why its configuration is unusable, such as a missing variable, for people; then `enabled`
@@ -357,8 +352,7 @@ class ServerStatus:
     """Where it is configured."""
 
     overridden: tuple[str, ...] = ()
-    """Keys whose value from a file or pack is overridden in the store: `enabled`,
-    `tool_permissions`."""
+    """Keys whose value in a file or pack the store overrides: `enabled`, `tool_permissions`."""
 
     projects: tuple[str, ...] = ()
     """The projects it belongs to; empty: visible to all."""
@@ -603,5 +597,4 @@ class AuditRecord:
     """Hash of the result as JSON."""
 
     detail: Json = field(default_factory=dict[str, Any])
-    """Further fields, depending on the action: shown tools with their relevance, notices,
-    tokens."""
+    """Further fields of the action, such as tools shown with their relevance, notices, tokens."""

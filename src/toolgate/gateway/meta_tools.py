@@ -401,7 +401,7 @@ def _definition(name: str) -> Json:
     return {**_TABLE[name], "inputSchema": schema}
 
 
-class _Definitions(Mapping[str, Json]):
+class _MetaToolDefinitions(Mapping[str, Json]):
     """Makes each input schema when it is first read, as pydantic needs 30 ms for all of them."""
 
     def __getitem__(self, name: str) -> Json:
@@ -417,7 +417,7 @@ class _Definitions(Mapping[str, Json]):
         return name in _TABLE
 
 
-DEFINITIONS: Mapping[str, Json] = _Definitions()
+DEFINITIONS: Mapping[str, Json] = _MetaToolDefinitions()
 """Definitions by name, as `tools/list` shows them."""
 
 

@@ -29,7 +29,7 @@ FAR = Evidence(
     tools=1_000,
     ahead=-0.1,
     highest=0.3,
-    kinds=KindMatch(served=0.3, near=0.5, agreement=0.3, lead=-0.1),
+    kinds=KindMatch(served=0.3, near=0.5, agreement=0.3, lead=-0.1, everyday=0.5),
 )
 
 
@@ -53,9 +53,9 @@ def test_relevance_rises_with_what_speaks_for_a_hit(better: dict[str, float]) ->
     [
         {"highest": 0.6},
         {"ahead": 0.2},
-        {"kinds": KindMatch(served=0.6, near=0.5, agreement=0.3, lead=-0.1)},
-        {"kinds": KindMatch(served=0.3, near=0.5, agreement=0.8, lead=-0.1)},
-        {"kinds": KindMatch(served=0.3, near=0.5, agreement=0.3, lead=0.2)},
+        {"kinds": KindMatch(served=0.6, near=0.5, agreement=0.3, lead=-0.1, everyday=0.5)},
+        {"kinds": KindMatch(served=0.3, near=0.5, agreement=0.8, lead=-0.1, everyday=0.5)},
+        {"kinds": KindMatch(served=0.3, near=0.5, agreement=0.3, lead=0.2, everyday=0.5)},
         {"word_share": 1.0},
         {"words": 12},
         {"best_named": 0.9, "best_name_share": 0.9},

@@ -59,6 +59,7 @@ async def test_an_everyday_request_fits_where_a_tool_serves_it(
     assert unserved.fit == "none"
     assert served.hits[0].key == tool.key
     assert served.fit != "none"
+    assert served.hits[0].fields["kind_everyday"] < unserved.hits[0].fields["kind_everyday"]
     for name in ("kind_lead", "kind_served", "kind_agreement"):
         assert served.hits[0].fields[name] > unserved.hits[0].fields[name]
 

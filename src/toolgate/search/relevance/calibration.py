@@ -292,7 +292,7 @@ def hit_evidence(evidence: Evidence, fit: float) -> dict[str, float]:
 def request_evidence(evidence: Evidence) -> dict[str, float]:
     """Return the inputs for the fit of a request and its best hits, by name."""
     short = shortness(evidence.words)
-    kinds = evidence.kinds or KindMatch(0.0, 0.0, 0.0, 0.0)
+    kinds = evidence.kinds or KindMatch(0.0, 0.0, 0.0, 0.0, 0.0)
     return {
         "bias": 1.0,
         "cosine": evidence.highest,
@@ -311,6 +311,7 @@ def request_evidence(evidence: Evidence) -> dict[str, float]:
         "kind_near": kinds.near,
         "kind_agreement": kinds.agreement,
         "kind_lead": kinds.lead,
+        "kind_everyday": kinds.everyday,
     }
 
 

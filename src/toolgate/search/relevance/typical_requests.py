@@ -6,12 +6,15 @@ tools, each with what its tools say about themselves. A short request is moved t
 descriptions of tools for the most similar requests; a long one is clear enough.
 
 `everyday_requests.txt` adds kinds that few catalogs have, such as ordering a pizza. They move no
-request. Both lists say what kind of tool a request wants, and whether the best tools are of it.
+request. Both lists say what kind of tool a request wants, and whether the best tools are of it. A
+request that is near to one of everyday life is less likely to be for any tool.
+
+Kinds are compared in a space of fewer dimensions, in which requests of one kind are near to each
+other and far from those of other kinds.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from importlib.resources import files
 from typing import Final, NamedTuple
 
@@ -37,9 +40,18 @@ _WEIGHT: Final = 0.7
 """Largest shift of a request, relative to its own vector of length 1."""
 _SHORT, _LONG = 8, 14
 """Number of words up to which a request is moved fully, and from which it is not moved."""
-_HEAT: Final = 16.0
-"""How much the nearest kinds outweigh others: one .1 less similar counts a fifth. Of 8, 12 and 16
-the one that best tells whether anything fits, with areas of phrases left out in turn."""
+_HEAT: Final = 12.0
+"""How much the nearest kinds outweigh others: one .1 less similar counts three tenths. Of 10, 12
+and 16 the one that best tells whether anything fits, with areas of phrases left out in turn."""
+_DIMENSIONS: Final = 128
+"""Dimensions of the space in which kinds are compared; of 64, 96, 128, 192 and 256, chosen in the
+same way."""
+_CLEARLY_PRESENT: Final = 0.6
+"""The same for the kinds of everyday requests. Of .4 to .7 the lowest value that tells about as
+well whether anything fits as no such condition, with areas of phrases left out in turn."""
+_SHRINKAGE: Final = 0.3
+"""Share of equal variance in all directions that is added to the variance within the kinds; of .1,
+.3, 1 and 3, chosen in the same way."""
 _KINDS: Final = 6
 """Number of nearest kinds of a request that the tools are compared with; of 3, 6 and all."""
 _FIRST, _SEVERAL = 3, 10
@@ -62,20 +74,38 @@ class KindMatch(NamedTuple):
     lead: float
     """How much nearer requests for kinds of the tools are than those for other kinds, in [-2, 2];
     0 if all kinds are there, or none."""
+    everyday: float
+    """Cosine of the nearest request of everyday life, in [-1, 1]; one for which a tool is there
+    does not count."""
 
 
 @dataclass(frozen=True)
 class TypicalRequests:
-    """Typical requests and the descriptions of the tools for them, as vectors of length 1."""
+    """Typical and everyday requests, and the descriptions of the tools for them, as vectors."""
 
     requests: NDArray[np.float32]
-    """Shape (requests, dim); those of a kind follow each other."""
+    """The requests that move others, rows of length 1; shape (requests, dim)."""
     kinds: NDArray[np.int64]
-    """The kind of tools for each request: a row of `descriptions`."""
+    """The kind of tools for each of them: a row of `descriptions`."""
     descriptions: NDArray[np.float32]
-    """Shape (kinds, dim)."""
-    moving: int
-    """Number of first requests that move others."""
+    """Descriptions of kinds, rows of length 1; shape (kinds, dim)."""
+    space: NDArray[np.float32]
+    """Projection into the space of kinds; shape (dim, `_DIMENSIONS`)."""
+    described: NDArray[np.float32]
+    """Descriptions of all kinds in that space, rows of length 1; those without requests of their
+    own come last."""
+    known: NDArray[np.float32]
+    """All requests in that space, rows of length 1, by kind; then the further ones by kind."""
+    begins: NDArray[np.int64]
+    """The first row in `known` of each kind with requests, then of each with further ones."""
+    owners: NDArray[np.int64]
+    """The kinds of these groups: rows of `described`."""
+    common: int
+    """Number of first kinds that move requests; the others are of everyday life."""
+
+    @property
+    def _with_requests(self) -> int:
+        return len(self.descriptions)
 
     def meaning(self, text: str, vector: NDArray[np.float32]) -> NDArray[np.float32]:
         """Move the vector of a request towards the tools that similar requests need."""
@@ -83,7 +113,7 @@ class TypicalRequests:
         weight = _WEIGHT * min(1.0, max(0.0, (_LONG - n_words) / (_LONG - _SHORT)))
         if not weight or not vector.any():
             return vector
-        near = (self.requests[: self.moving] @ vector).round(5)
+        near = (self.requests @ vector).round(5)
         best = np.argsort(-near, kind="stable")[:_NEAREST]
         cosines = near[best]
         trust = min(1.0, (float(cosines[0]) - _LEAST) / (_SURE - _LEAST))
@@ -93,10 +123,6 @@ class TypicalRequests:
         votes *= weight * trust / votes.sum()
         moved = vector + votes @ self.descriptions[self.kinds[best]]
         return (moved / np.linalg.norm(moved)).astype(np.float32)
-
-    @cached_property
-    def _first_of_kind(self) -> NDArray[np.int64]:
-        return np.flatnonzero(np.diff(self.kinds, prepend=-1))
 
     def match(
         self, parts: Sequence[NDArray[np.float32]], tools: NDArray[np.float32]
@@ -111,16 +137,19 @@ class TypicalRequests:
         known = [part for part in parts if part.any()]
         if not known or not len(tools):
             return None
-        # One product per part: a product of a few rows with all requests costs five times as much.
-        near = [
-            np.maximum.reduceat(self.requests @ part, self._first_of_kind).round(5)
-            for part in known
-        ]
-        alike = (tools @ self.descriptions.T).round(5)
-        of_tools, there = _shares(alike[:_FIRST]), alike.max(axis=0) >= _PRESENT
+        every = (_unit(tools @ self.space) @ self.described.T).round(5)
+        nearest_tools = every.max(axis=0)
+        is_lacking = nearest_tools[self.owners[self.common :]] < _CLEARLY_PRESENT
+        alike = every[:, : self._with_requests]
+        of_tools, there = _shares(alike[:_FIRST]), nearest_tools[: self._with_requests] >= _PRESENT
         among = alike[:_SEVERAL]
         matches: list[KindMatch] = []
-        for row in near:
+        for part in known:
+            # One product per part: a product of a few rows with all requests costs five times as
+            # much.
+            cosines = self.known @ _unit(part @ self.space)
+            near = np.maximum.reduceat(cosines, self.begins).round(5)
+            row, everyday = near[: self._with_requests], near[self.common :]
             nearest = np.argsort(-row, kind="stable")[:_KINDS]
             shares = _shares(row[nearest])
             matches.append(
@@ -130,6 +159,7 @@ class TypicalRequests:
                     # The Bhattacharyya coefficient of two distributions over kinds.
                     agreement=round(float(np.sqrt(of_tools * _shares(row)).sum(axis=1).max()), 4),
                     lead=_lead(row, there),
+                    everyday=round(float(np.where(is_lacking, everyday, 0.0).max()), 4),
                 )
             )
         return max(matches, key=lambda match: match.agreement)
@@ -148,6 +178,37 @@ def _shares(cosines: NDArray[np.float32]) -> NDArray[np.float32]:
     return weights / weights.sum(axis=-1, keepdims=True)
 
 
+def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return vectors scaled to length 1; zeros stay zeros."""
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return (vectors / np.maximum(lengths, np.float32(1e-6))).astype(np.float32)
+
+
+def _space_of_kinds(vectors: NDArray[np.float32], kinds: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Return the projection that best separates kinds (linear discriminant analysis).
+
+    Args:
+        vectors: Texts about kinds of tools; shape (texts, dim).
+        kinds: The kind of each text, counted from 0.
+
+    Returns:
+        Shape (dim, `_DIMENSIONS`).
+    """
+    order = np.argsort(kinds, kind="stable")
+    counts = np.bincount(kinds)
+    sums = np.add.reduceat(vectors[order], np.cumsum([0, *counts[:-1]]), dtype=np.float64)
+    means = sums / counts[:, None]
+    within = vectors - means[kinds]
+    spread = within.T @ within / len(vectors)
+    spread += _SHRINKAGE * np.trace(spread) / len(spread) * np.eye(len(spread))
+    values, axes = np.linalg.eigh(spread)
+    whitened = axes / np.sqrt(values)
+    means = means @ whitened
+    # The axes are in ascending order of the variance between the kinds.
+    between = np.linalg.eigh(means.T @ means)[1][:, -_DIMENSIONS:]
+    return (whitened @ between).astype(np.float32)
+
+
 _by_model: dict[str, TypicalRequests] = {}
 
 
@@ -160,26 +221,64 @@ async def typical_requests(embedder: Embedder) -> TypicalRequests | None:
     try:
         model = embedder.identity
         if model.startswith(_MODELS) and model not in _by_model:
-            common = _kinds("typical_requests.txt")
-            kinds = [*common, *_kinds("everyday_requests.txt")]
-            requests = [request for _, asked in kinds for request in asked]
-            _by_model[model] = TypicalRequests(
-                requests=await embedded(embedder, requests, "document"),
-                kinds=np.repeat(np.arange(len(kinds)), [len(asked) for _, asked in kinds]),
-                descriptions=await embedded(embedder, [says for says, _ in kinds], "document"),
-                moving=sum(len(asked) for _, asked in common),
-            )
+            _by_model[model] = await _embedded_requests(embedder)
     except Exception:  # noqa: BLE001 - an embedder of anybody; search goes on without it
         return None
     return _by_model.get(model)
 
 
-def _kinds(file: str) -> list[tuple[str, list[str]]]:
-    """Return for each kind of a list what its tools say, and the typical requests."""
+async def _embedded_requests(embedder: Embedder) -> TypicalRequests:
+    common, everyday = _read("typical_requests.txt"), _read("everyday_requests.txt")
+    # Kinds without requests of their own stand for no tools, but show how kinds differ.
+    every = sorted([*common, *everyday], key=lambda kind: not kind.requests)
+    groups = [(at, kind.requests) for at, kind in enumerate(every) if kind.requests]
+    with_requests = len(groups)
+    groups += [(at, kind.further) for at, kind in enumerate(every) if kind.further]
+    sizes = [len(requests) for _, requests in groups]
+    owners = np.array([at for at, _ in groups])
+    asked = [request for _, requests in groups for request in requests]
+    known = await embedded(embedder, asked, "document")
+    says = await embedded(embedder, [kind.says for kind in every], "document")
+    kinds = np.repeat(owners, sizes)
+    space = _space_of_kinds(
+        np.concatenate([known, says]), np.concatenate([kinds, np.arange(len(every))])
+    )
+    moving = sum(len(kind.requests) for kind in common)
+    return TypicalRequests(
+        requests=known[:moving],
+        kinds=kinds[:moving],
+        descriptions=says[:with_requests],
+        space=space,
+        described=_unit(says @ space),
+        known=_unit(known @ space),
+        begins=np.cumsum([0, *sizes[:-1]]),
+        owners=owners,
+        common=len(common),
+    )
+
+
+class _Kind(NamedTuple):
+    """A line of a list."""
+
+    says: str
+    """What its tools say about themselves."""
+    requests: Sequence[str]
+    """What people ask of them."""
+    further: Sequence[str]
+    """More of that, which does not stand for the kind."""
+
+
+def _read(file: str) -> list[_Kind]:
+    """Return the kinds of a list."""
     path = files("toolgate.search.relevance").joinpath(file)
-    kinds: list[tuple[str, list[str]]] = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        if line and not line.startswith("#"):
-            says, _, asked = line.partition("|")
-            kinds.append((says.strip(), [request.strip() for request in asked.split(";")]))
-    return kinds
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [_kind(line) for line in lines if line and not line.startswith("#")]
+
+
+def _kind(line: str) -> _Kind:
+    says, asked, further = (*line.split("|"), "")[:3]
+    return _Kind(says.strip(), _split(asked), _split(further))
+
+
+def _split(requests: str) -> list[str]:
+    return [request.strip() for request in requests.split(";") if request.strip()]

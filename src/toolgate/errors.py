@@ -396,9 +396,21 @@ class ConnectionLostError(UnreachableError):
 
 
 class ServerDownError(UnreachableError):
-    """The server is down and is being retried in the background; nothing was sent."""
+    """The server is down, disabled or gone."""
 
     code = "server_down"
+
+    def __init__(
+        self,
+        failed: str,
+        *,
+        allowed: str = "",
+        detail: str = "",
+        hint: str = "",
+        retryable: bool = True,
+    ) -> None:
+        super().__init__(failed, allowed=allowed, detail=detail, hint=hint)
+        self.retryable = retryable
 
 
 class TimedOutError(UpstreamError):

@@ -283,6 +283,7 @@ async def test_disabled_servers_are_never_found() -> None:
         assert found.results == ()
         result = await meta(app, "tool_execute", toolKey="b:tool_1")
         assert "disabled" in text(result)
+        assert result["_meta"]["toolgate/error"]["retryable"] is False
 
 
 async def test_no_answer_is_ever_over_the_budget() -> None:

@@ -94,7 +94,9 @@ class VisibleCatalog:
         disabled = {spec.name for spec in self._catalog.specs if not spec.enabled}
         if server in disabled:
             raise ServerDownError(
-                f"Server {server!r} is disabled.", hint=f"Run: toolgate servers enable {server}"
+                f"Server {server!r} is disabled.",
+                hint=f"Run: toolgate servers enable {server}",
+                retryable=False,
             )
         state = next((s for s in self._catalog.statuses() if s.name == server), None)
         if state is not None and state.state == "down" and not state.tools:

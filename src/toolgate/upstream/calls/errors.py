@@ -40,13 +40,16 @@ def server_down_error(status: ServerStatus, *, has_ended: bool) -> ServerDownErr
     name = status.name
     if status.state == "disabled":
         return ServerDownError(
-            f"Server {name!r} is disabled.", hint=f"Run: toolgate servers enable {name}"
+            f"Server {name!r} is disabled.",
+            hint=f"Run: toolgate servers enable {name}",
+            retryable=False,
         )
     # "Nothing was sent" would be wrong here: the call may have run.
     if has_ended:
         return ServerDownError(
             f"Server {name!r} was removed or restarted while the call ran.",
             hint="Call again, after checking whether it took effect.",
+            retryable=False,
         )
     if status.state == "asleep":
         return ServerDownError(

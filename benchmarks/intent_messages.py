@@ -5,7 +5,10 @@
 The messages are in eight languages. Nothing was fitted to the first set, the halves `report` of
 `data/intent_messages_b.jsonl` and `data/intent_messages_e.jsonl`; the errors among their other
 halves, and in the half `report` of `data/intent_messages_d.jsonl`, were looked at. Nothing was
-fitted to `data/intent_messages_g.jsonl`; the errors among its half `fit` were looked at.
+fitted to `data/intent_messages_g.jsonl`; the errors among its half `fit` were looked at. Nothing
+was fitted to `data/intent_messages_h.jsonl` either, whose errors were not looked at. The half `fit`
+of `data/intent_messages_i.jsonl` became prompts and counterexamples; how many of the other half
+were wrong was seen while features were chosen.
 The packs are `schema` (as with a database) and `servoy`, with the bundled embedder, and the first
 ones of `data/own_packs.json`.
 
@@ -62,9 +65,10 @@ async def _rows(step: int, own_packs: Sequence[int]) -> list[dict[str, Any]]:
     """Judge every message in `step` of each set, beside so many packs of a user."""
     unseen = [*_messages("b", "report"), *_messages("e", "report")]
     sets = {
-        f"{name}, {split}": _messages(name, split)
-        for name in ("b", "e", "d", "g")
+        f"{name}, {split}": messages
+        for name in "bedghi"
         for split in ("fit", "report")
+        if (messages := _messages(name, split))
     }
     rows: list[dict[str, Any]] = []
     for own in own_packs:

@@ -80,7 +80,7 @@ def small() -> SemanticModel:
 
 
 def fitted_by_words(lessons: TrainingSet) -> SemanticModel:
-    others = background_texts(len(lessons.texts))
+    others = background_texts({})
     background = Background(
         texts=[text for text, _ in others],
         lines=[line for _, line in others],
@@ -178,6 +178,41 @@ def test_five_prompts_are_enough_to_turn_away_what_is_meant_for_others(draw: int
 
     assert len(answered) <= 0.08 * len(FOREIGN)
     assert len(found) >= 0.6 * sum(row["intent"] in chosen for row in TESTED)
+
+
+MENTIONED = {
+    "invoices": (
+        *("show the open invoices", "list all invoices of May", "open invoice 4711"),
+        *("which invoices are overdue?", "print the invoice for Miller", "cancel invoice 12"),
+        *("send the invoice again", "create an invoice for the garage"),
+    ),
+    "vouchers": (
+        *("create a voucher for Anna", "which vouchers are still valid?", "extend the voucher 77"),
+        *("list the vouchers of last year", "block this voucher", "resend the voucher to Tom"),
+        *("how much is left on the voucher", "print a voucher over 50 euros"),
+    ),
+}
+
+
+def test_a_message_that_only_mentions_what_a_pack_is_about_is_turned_away() -> None:
+    """Without messages of this kind to learn from, five of the seven were claimed."""
+    stage = SemanticStage(embedder=bundled())
+    anyio.run(stage.update, intents_of(MENTIONED))
+    mentions = (
+        *("the invoices were on the agenda again", "we can do without the invoice"),
+        *("is there a nicer word for invoice?", "I spent my weekend on the invoices"),
+        *("the voucher can wait until spring", "he printed the invoice on a mug"),
+        "my boss never stops talking about vouchers",
+    )
+    requests = {
+        "create a voucher for Lisbon": "vouchers",
+        "print the invoice for the kindergarten": "invoices",
+        "open invoice 815": "invoices",
+        "which vouchers are expired?": "vouchers",
+    }
+
+    assert [text for text in mentions if asked(stage, text).intent != NONE] == []
+    assert {text: asked(stage, text).intent for text in requests} == requests
 
 
 def test_a_threshold_of_ones_own_overrides_the_cut() -> None:

@@ -138,6 +138,32 @@ class PromptNeighbours:
 
 
 @dataclass(frozen=True, kw_only=True)
+class _Columns:
+    """Quantized rows by column, to multiply a few columns with."""
+
+    vectors: Floats
+    """Shape (dim, rows)."""
+
+    grams: NDArray[np.int8]
+    """Shape (COLUMNS, rows)."""
+
+    steps: Floats
+    """The factor of each row."""
+
+    def similarities(self, vector: Floats, grams: Floats, used: Indices) -> tuple[Floats, Floats]:
+        """Return the products of a message with each row: of the vectors, and of the whole rows.
+
+        Args:
+            vector: The embedding of the message.
+            grams: Its n-grams.
+            used: The columns of the n-grams that are not 0.
+        """
+        alike: Floats = vector @ self.vectors
+        of_grams: Floats = grams[used] @ self.grams[used].astype(np.float32)
+        return alike * self.steps, (alike + of_grams) * self.steps
+
+
+@dataclass(frozen=True, kw_only=True)
 class SemanticModel:
     """A fitted classifier; immutable."""
 
@@ -167,6 +193,12 @@ class SemanticModel:
     lengths: Floats
     """Shape (texts,): the original lengths of the rows, by which they were divided."""
 
+    rivals: NDArray[np.int8]
+    """Like `rows`: messages about something else that are like prompts."""
+
+    rival_steps: Floats
+    """The factor of each of them."""
+
     held_confidences: Floats
     """Confidence in the answer to each prompt by a model fitted without it."""
 
@@ -174,7 +206,8 @@ class SemanticModel:
     """The intent that this model predicted, by index."""
 
     inside_curve: tuple[float, ...]
-    """Probability that any intent is meant: a logistic curve of log odds and log closeness."""
+    """Probability that any intent is meant: a logistic curve of log odds, log closeness, and
+    contrast: by how much the nearest prompt is more similar than the nearest of `rivals`."""
 
     which_curve: tuple[float, ...]
     """Probability that the best intent is right, if any is: a curve of its log odds among the
@@ -326,13 +359,13 @@ class SemanticModel:
             cut = self.cut(limit)
         else:
             cut = self.cut(limit, names[best])
-        constant, by_odds, by_closeness = self.inside_curve
+        constant, by_odds, by_closeness, by_contrast = self.inside_curve
         evidence = constant + by_odds * odds
-        close, nearest = _FAR, None
+        close, contrast, nearest = _FAR, 0.0, None
         # Comparing with all prompts of an intent is most of the work, and rarely makes up for this.
         if logistic(evidence) >= HOPELESS:
-            close, nearest = self._closeness(best, row)
-        inside = logistic(evidence + by_closeness * close)
+            close, contrast, nearest = self._closeness(best, row)
+        inside = logistic(evidence + by_closeness * close + by_contrast * contrast)
         first = float(shares[order[0]])
         # The 1e-9 only prevents a division by zero.
         lead = math.log(max(first, 1e-9) / max(1 - first, 1e-9))
@@ -463,38 +496,45 @@ class SemanticModel:
         """Return prompts as learned, at length 1."""
         return self.rows[which].astype(np.float32) * self.steps[which, None]
 
-    def _columns(self, intent: int) -> tuple[Floats, NDArray[np.int8]]:
-        """Return the prompts of an intent as in `rows`, by column: of vectors, and of n-grams."""
+    def _columns(self, intent: int) -> _Columns:
+        """Return the prompts of an intent by column; those of -1 are `rivals`."""
         columns = self._warm.get(intent)
         if columns is None:
-            rows = self.rows[self._by_class[intent]].T
-            columns = rows[: self.dim].astype(np.float32, order="C"), rows[self.dim :].copy()
+            rows, steps = self.rivals.T, self.rival_steps
+            if intent >= 0:
+                members = self._by_class[intent]
+                rows, steps = self.rows[members].T, self.steps[members]
+            columns = _Columns(
+                vectors=rows[: self.dim].astype(np.float32, order="C"),
+                grams=rows[self.dim :].copy(),
+                steps=steps,
+            )
             if len(self.rows) <= _WARM:
                 self._warm[intent] = columns
         return columns
 
     @cached_property
-    def _warm(self) -> dict[int, tuple[Floats, NDArray[np.int8]]]:
+    def _warm(self) -> dict[int, _Columns]:
         return {}
 
-    def _closeness(self, best: int, whole: Floats) -> tuple[float, int | None]:
-        """Return `log_closeness` as in `fit`, for one message, and the nearest prompt's index."""
+    def _closeness(self, best: int, whole: Floats) -> tuple[float, float, int | None]:
+        """Return `log_closeness` and contrast as in `fit`, and the nearest prompt's index."""
         members, (vector_means, means) = self._by_class[best], self._means
         if not len(members):
-            return float(log_closeness(np.zeros(2, np.float32))), None
+            return float(log_closeness(np.zeros(2, np.float32))), 0.0, None
         length = max(math.sqrt(float(whole @ whole)), 1e-9)
-        vectors, grams = self._columns(best)
         vector, of_grams = whole[: self.dim], whole[self.dim :]
-        alike = vector @ vectors
         # A message has few of the n-grams: the other columns need not be read.
         used = np.flatnonzero(of_grams)
-        steps = self.steps[members]
-        near = (alike + of_grams[used] @ grams[used].astype(np.float32)) * steps
+        columns = self._columns(best)
+        alike, near = columns.similarities(vector, of_grams, used)
         at = int(near.argmax())
-        parts = [float(means[best] @ whole) / length, max(float(near[at]), 0.0) / length]
+        nearest = max(float(near[at]), 0.0) / length
+        parts = [float(means[best] @ whole) / length, nearest]
         # If the embedder cannot read a message, only its words count.
         if vector.any():
-            alike *= steps
             alike *= self.lengths[members]
             parts += [float(vector_means[best] @ vector), max(float(alike.max()), 0.0)]
-        return float(log_closeness(np.array(parts, np.float32))), int(members[at])
+        _, rival = self._columns(-1).similarities(vector, of_grams, used)
+        contrast = nearest - float(rival.max(initial=0.0)) / length
+        return float(log_closeness(np.array(parts, np.float32))), contrast, int(members[at])

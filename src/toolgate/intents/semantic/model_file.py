@@ -14,7 +14,7 @@ from toolgate.intents.semantic.softmax import LinearModel
 __all__ = ["read_model", "write_model"]
 
 # Incremented when the parts of the file or the fit change; models of other versions are refitted.
-_FORMAT = "7"
+_FORMAT = "8"
 
 
 def write_model(model: SemanticModel) -> bytes:
@@ -42,6 +42,8 @@ def write_model(model: SemanticModel) -> bytes:
         known_rows=model.rows,
         steps=model.steps,
         lengths=model.lengths,
+        rivals=model.rivals,
+        rival_steps=model.rival_steps,
         held_confidences=model.held_confidences,
         held_owners=model.held_owners,
     )
@@ -72,9 +74,11 @@ def read_model(data: bytes) -> SemanticModel:
                 rows=parts["known_rows"],
                 steps=parts["steps"],
                 lengths=parts["lengths"],
+                rivals=parts["rivals"],
+                rival_steps=parts["rival_steps"],
                 held_confidences=parts["held_confidences"],
                 held_owners=parts["held_owners"],
-                inside_curve=_curve(header["inside_curve"], 3),
+                inside_curve=_curve(header["inside_curve"], 4),
                 which_curve=_curve(header["which_curve"], 2),
                 doubt=_curve(header["doubt"], 2),
             )

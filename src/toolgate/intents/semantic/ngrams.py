@@ -1,11 +1,14 @@
 """Convert texts to vectors of words and character n-grams, robust against typing errors.
 
 A text's features are its words, its pairs of neighbouring words, and the runs of 2 to 5
-characters within each word and the blanks around it. Each is weighted by its frequency in the
-text and its rarity among the prompts (TF-IDF with the logarithm of the count). The many thousand
-features are folded into `COLUMNS` numbers by adding each, with a sign, to two columns given by
-its hash (https://arxiv.org/abs/0902.2206): the similarity of two texts is preserved up to a
-little noise, and only the frequency of each hash has to be stored, not a list of features.
+characters within each word and the blanks around it. Its start and end count as neighbours, since
+requests begin and end with other words than reports. A text in another language has the features
+of its translation word by word too, which it shares with English texts. Each is weighted by its
+frequency in the text and its rarity among the prompts (TF-IDF with the logarithm of the count).
+The many thousand features are folded into `COLUMNS` numbers by adding each, with a sign, to two
+columns given by its hash (https://arxiv.org/abs/0902.2206): the similarity of two texts is
+preserved up to a little noise, and only the frequency of each hash has to be stored, not a list of
+features.
 """
 
 import re
@@ -15,6 +18,8 @@ from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from toolgate.intents.semantic.readings import readable_texts
 
 __all__ = [
     "COLUMNS",
@@ -156,7 +161,7 @@ def _bucket(features: Hashes) -> NDArray[np.int64]:
 
 def _counted(texts: Sequence[str]) -> FeatureCounts:
     """Return the distinct features of texts, the index of the text of each, and its count there."""
-    features, owners = _features([_words_of(text) for text in texts])
+    features, owners = _features([_framed_words(text) for text in texts])
     # Sorting makes equal features of a text adjacent, so that runs are counts.
     order = np.lexsort((features, owners))
     features, owners = features[order], owners[order]
@@ -164,6 +169,16 @@ def _counted(texts: Sequence[str]) -> FeatureCounts:
     new[1:] = (features[1:] != features[:-1]) | (owners[1:] != owners[:-1])
     starts = np.flatnonzero(new)
     return features[starts], owners[starts], np.diff(starts, append=len(features))
+
+
+def _framed_words(text: str) -> list[str]:
+    """Return the words of a text between two marks, then those of its English translation."""
+    words = _words_of(text)
+    if not words:
+        return words
+    (english,) = readable_texts([text])
+    translated = _words_of(english) if english != text else []
+    return [_MARK, *words, _MARK, *translated]
 
 
 def _features(texts: Sequence[Sequence[str]]) -> tuple[Hashes, NDArray[np.int64]]:
@@ -179,6 +194,11 @@ def _features(texts: Sequence[Sequence[str]]) -> tuple[Hashes, NDArray[np.int64]
     return np.concatenate([*within, pairs]), np.concatenate(owners)
 
 
+_MARK: Final = ""
+"""Stands for the start and the end of a text: it has no features but those of pairs."""
+
+_MARKED: Final = {_MARK: (np.zeros(0, np.uint64), np.uint64(1))}
+
 _HASHED: Final[dict[str, tuple[Hashes, np.uint64]]] = {}
 """Words with hashes of what is in them and of their own: messages repeat the same words."""
 
@@ -186,6 +206,7 @@ _HASHED: Final[dict[str, tuple[Hashes, np.uint64]]] = {}
 def _hashed_words(words: Sequence[str]) -> Mapping[str, tuple[Hashes, np.uint64]]:
     """Return, for each word, hashes of its features and the hash that pairs are made of."""
     known = {word: _HASHED[word] for word in words if word in _HASHED}
+    known.update(_MARKED)
     unknown = [word for word in dict.fromkeys(words) if word not in known]
     if unknown:
         known.update(_newly_hashed(unknown))

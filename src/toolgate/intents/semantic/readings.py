@@ -1,17 +1,15 @@
-"""Translate messages of other languages for models that know only English."""
+"""Translate messages of other languages, word by word, for models that know only English."""
 
 from collections.abc import Sequence
 
 from toolgate.models.embedders import Embedder, Vectors, embedded
 from toolgate.search import in_english
 
-__all__ = ["message_vectors"]
+__all__ = ["message_vectors", "readable_texts"]
 
 
-def _readable(embedder: Embedder, texts: Sequence[str]) -> list[str]:
-    """Return the texts in a form the embedder can read: word by word in English if needed."""
-    if embedder.reads != "english":
-        return list(texts)
+def readable_texts(texts: Sequence[str]) -> list[str]:
+    """Return the texts, those of other supported languages word by word in English."""
     readings = [in_english(text) for text in texts]
     return [
         text if reading is None else reading.text
@@ -26,4 +24,5 @@ async def message_vectors(embedder: Embedder, texts: Sequence[str]) -> Vectors:
         EmbedderError: As for `Embedder.embed`.
         ValueError: The vectors do not have the promised shape.
     """
-    return await embedded(embedder, _readable(embedder, texts), "query")
+    readable = readable_texts(texts) if embedder.reads == "english" else list(texts)
+    return await embedded(embedder, readable, "query")

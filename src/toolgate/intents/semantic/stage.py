@@ -168,8 +168,7 @@ class SemanticStage:
         async with self._fitting:
             intents = tuple(intents)
             training_set = training_set_of(intents, unsupported)
-            typical = len(training_set.texts) // max(len(training_set.intents), 1)
-            background = background_texts(typical)
+            background = background_texts(_by_language(intents))
             digest = self._digest_of(training_set, background)
             model = self.model
             if digest != self._digest or model is None:
@@ -398,6 +397,15 @@ def training_set_of(intents: Iterable[Intent], unsupported: Iterable[str] = ()) 
         add(intent.name, (text for prompts in intent.prompts.values() for text in prompts))
     add(UNSUPPORTED, unsupported)
     return TrainingSet(intents=tuple(names), texts=tuple(texts), owners=tuple(owners))
+
+
+def _by_language(intents: Iterable[Intent]) -> Mapping[str, Mapping[str, tuple[str, ...]]]:
+    """Return the prompts of intents by language and intent."""
+    found: dict[str, dict[str, tuple[str, ...]]] = {}
+    for intent in intents:
+        for language, texts in intent.prompts.items():
+            found.setdefault(language, {})[intent.name] = texts
+    return found
 
 
 def nothing_detected(reason: str, candidates: tuple[IntentCandidate, ...] = ()) -> Detection:

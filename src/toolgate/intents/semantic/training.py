@@ -4,8 +4,9 @@
   side. The more prompts an intent has, the more weight the n-grams get; without an embedder
   they are used alone. The name of an intent counts as one more prompt.
 * **Is it for this pack at all?** The regression has one more class: everyday messages
-  (`background`). How much more likely the intents are together than that class, and how close
-  the message is to the prompts of the best one, give the probability that the pack is meant.
+  (`background`). How much more likely the intents are together than that class, how close the
+  message is to the prompts of the best one, and how much closer than to any message about
+  something else, give the probability that the pack is meant.
 * **How sure.** That probability, times the probability that the best intent is right if any is.
   Both are logistic curves, fitted on prompts and background messages by models that were
   trained without them.
@@ -57,8 +58,8 @@ eight intents. The more intents a pack has, the more messages are meant for it (
 _OUTSIDE_LEAST = 0.5
 """Smallest expected number of them."""
 
-_INSIDE_START = (0.8, 0.7, 0.5)
-"""The initial curve of "for this pack at all": of log odds and log closeness."""
+_INSIDE_START = (0.8, 0.7, 0.5, 3.0)
+"""The initial curve of "for this pack at all": of log odds, log closeness and contrast."""
 
 _WHICH_START = (0.0, 1.0)
 """The initial curve of "the best intent is right, if any is"."""
@@ -83,6 +84,10 @@ _FOLDS = ((100, 5), (1_000, 8), (math.inf, 4))
 
 _HINTS = 2_000
 """Largest number of rows to estimate the curvature; more do not improve the estimate."""
+
+_RIVALS = 3_000
+"""Messages about something else that a message is compared with: those most like a prompt, since
+the others are never the nearest. Time and memory of an answer grow with them (chosen)."""
 
 _SAME = 0.7
 """A background message this similar to a prompt, or more, is a request for the pack (chosen)."""
@@ -122,6 +127,7 @@ def fit(
     outside, outside_folds = rows[n:][other], np.asarray(background.lines)[other] % fold_count
     problem = _problem(prompts, outside, name_rows, owners, strength)
 
+    rivals = _rivals(training_set, prompts, folds, outside, outside_folds)
     # Words that only a held-out prompt has are removed: a new message would not have known words
     # like these.
     once = grams.rarity >= grams.rarity.max(initial=0.0) - 1e-6
@@ -131,7 +137,12 @@ def fit(
     all_folds = np.concatenate([folds, outside_folds])
     logits, partial = _cross_validate(problem, held_out, all_folds)
     judge = _Judge(
-        training_set=training_set, prompts=prompts, owners=owners, folds=folds, dim=vectors.shape[1]
+        training_set=training_set,
+        prompts=prompts,
+        owners=owners,
+        folds=folds,
+        rivals=rivals,
+        dim=vectors.shape[1],
     )
     curves = judge.calibrate(logits, held_out, all_folds)
     if n >= _ENOUGH * count:
@@ -141,6 +152,7 @@ def fit(
     if problem.basis is not None:
         linear = LinearModel(weights=problem.basis @ linear.weights, constants=linear.constants)
     byte_rows, steps = quantize_rows(unit_rows(prompts))
+    rival_rows, rival_steps = quantize_rows(rivals.rows)
     return SemanticModel(
         training_set=training_set,
         # Rounded as in the file, so that a cached model gives the same answers.
@@ -151,6 +163,8 @@ def fit(
         rows=byte_rows,
         steps=steps,
         lengths=np.linalg.norm(prompts, axis=1),
+        rivals=rival_rows,
+        rival_steps=rival_steps,
         held_confidences=curves.confidences,
         held_owners=curves.predicted,
         inside_curve=curves.inside,
@@ -195,6 +209,52 @@ def _without_requests(
     total = np.bincount(where)
     requests = np.bincount(where, nearest >= same, len(total))
     return (requests < np.maximum(total, 1) / 3)[where]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Rivals:
+    """Messages about something else that are like prompts."""
+
+    rows: Floats
+    """Shape (messages, columns), of length 1."""
+    folds: Indices
+    """The fold of each message."""
+
+    def nearest(self, rows: Floats, folds: Indices) -> Floats:
+        """Return the similarity of each row of length 1 to the nearest of another fold."""
+        return _nearest(rows, folds, self.rows, self.folds)
+
+
+def _rivals(
+    training_set: TrainingSet,
+    prompts: Floats,
+    folds: Indices,
+    outside: Floats,
+    outside_folds: Indices,
+) -> _Rivals:
+    """Return the background and unsupported messages that are most like a prompt."""
+    names = training_set.intents
+    is_prompt = np.array([names[owner] != UNSUPPORTED for owner in training_set.owners], np.bool_)
+    rows = unit_rows(np.concatenate([outside, prompts[~is_prompt]]))
+    all_folds = np.concatenate([outside_folds, folds[~is_prompt]])
+    nobody = np.full(len(rows), -1, np.intp)
+    alike = _nearest(rows, nobody, unit_rows(prompts[is_prompt]), folds[is_prompt])
+    chosen = np.sort(np.argsort(-alike, kind="stable")[:_RIVALS])
+    return _Rivals(rows=rows[chosen], folds=all_folds[chosen])
+
+
+def _nearest(rows: Floats, folds: Indices, base: Floats, base_folds: Indices) -> Floats:
+    """Return the similarity of each row to the nearest of a base that is not of its fold.
+
+    Rows of length 1; 0 if there is none.
+    """
+    nearest = np.zeros(len(rows), np.float32)
+    # 500 rows at once, to limit the memory for similarities.
+    for start in range(0, len(rows), 500):
+        alike = rows[start : start + 500] @ base.T
+        alike[folds[start : start + 500, None] == base_folds[None]] = 0
+        nearest[start : start + 500] = alike.max(axis=1, initial=0.0)
+    return nearest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -284,6 +344,7 @@ class _Judge:
     prompts: Floats
     owners: Indices
     folds: Indices
+    rivals: _Rivals
     dim: int
 
     def calibrate(self, logits: Floats, held_out: Floats, folds: Indices) -> _Curves:
@@ -307,11 +368,14 @@ class _Judge:
             )
         intents = np.append(inside, np.zeros(columns - len(inside), np.bool_))
         judged = inside[self.owners]
-        predicted, features = self._features(logits, intents, held_out, folds)
+        rival = self.rivals.nearest(unit_rows(held_out), folds)
+        predicted, features = self._features(logits, intents, held_out, folds, rival)
         # Without its own intent, a prompt is a message that no intent covers.
         without = logits[:n][judged].copy()
         without[np.arange(len(without)), self.owners[judged]] = -1e4
-        _, foreign = self._features(without, intents, held_out[:n][judged], folds[:n][judged])
+        _, foreign = self._features(
+            without, intents, held_out[:n][judged], folds[:n][judged], rival[:n][judged]
+        )
         expected = max(_OUTSIDE * min(1.0, 8 / int(inside.sum())), _OUTSIDE_LEAST)
         outside = np.append(~judged, np.ones(len(logits) - n, np.bool_))
         inside_curve = fit_logistic_curve(
@@ -356,9 +420,17 @@ class _Judge:
         )
 
     def _features(
-        self, logits: Floats, intents: NDArray[np.bool_], rows: Floats, folds: Indices
+        self,
+        logits: Floats,
+        intents: NDArray[np.bool_],
+        rows: Floats,
+        folds: Indices,
+        rival: Floats,
     ) -> tuple[Indices, Floats]:
-        """Return the best intent of each message, and features that tell whether any is meant."""
+        """Return the best intent of each message, and features that tell whether any is meant.
+
+        `rival` is the similarity of each message to the nearest one about something else.
+        """
         predicted = np.where(intents, logits, -1e9).argmax(axis=1)
         queries = [unit_rows(rows)]
         bases = [unit_rows(self.prompts)]
@@ -382,7 +454,8 @@ class _Judge:
             unread = ~queries[1].any(axis=1)
             near[1][unread] = near[0][unread]
         close = log_closeness(np.concatenate(near, axis=1))
-        return predicted, np.stack([log_odds(logits, intents), close], axis=1)
+        contrast = near[0][:, 1] - rival
+        return predicted, np.stack([log_odds(logits, intents), close, contrast], axis=1)
 
 
 def _margins(logits: Floats) -> tuple[Floats, Floats]:

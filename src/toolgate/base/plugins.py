@@ -244,12 +244,19 @@ def _validator(options_type: type[Any]) -> Callable[[object], object]:
     return TypeAdapter(options_type).validate_python
 
 
+def _are_defaults_valid(options_type: type[Any]) -> bool:
+    """Whether options that nobody sets need no validator, which takes long to build."""
+    return not hasattr(options_type, "__post_init__") and all(
+        map(_has_default, fields(options_type))
+    )
+
+
 def _has_default(field: Field[Any]) -> bool:
     return field.default is not MISSING or field.default_factory is not MISSING
 
 
 def _read_options(options_type: type[Any], spec: PluginSpec, label: str) -> object:
-    if not spec.options and all(map(_has_default, fields(options_type))):
+    if not spec.options and _are_defaults_valid(options_type):
         return options_type()
     # A TypeAdapter drops keys that a plain dataclass lacks (pydantic 2.14), so a misspelt option
     # would be ignored silently; names are therefore compared first.

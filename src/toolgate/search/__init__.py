@@ -17,7 +17,7 @@ from toolgate.search.base import (
     SearchStrategy,
 )
 from toolgate.search.index_explanation import IndexedTexts, indexed_texts
-from toolgate.search.lexical.translation import EnglishReading, in_english
+from toolgate.search.lexical.translation import EnglishReading, in_english, languages_of
 from toolgate.search.relevance.calibration import Fit
 from toolgate.search.semantic.index_maintenance import VectorIndex
 from toolgate.search.semantic.tool_vector_store import ToolVectorStore
@@ -60,6 +60,7 @@ __all__ = [
     "end",
     "in_english",
     "indexed_texts",
+    "languages_of",
     "ready",
     "server_summary",
     "shape",

@@ -31,6 +31,7 @@ from toolgate.intents.semantic.predictor import LimitedModel, Predictor, message
 from toolgate.intents.semantic.readings import message_vectors
 from toolgate.intents.semantic.training import fit, words_of
 from toolgate.models.embedders import Embedder
+from toolgate.search import languages_of
 
 __all__ = [
     "CLEAR",
@@ -234,12 +235,8 @@ class SemanticStage:
         )
         if not whole.accepted or whole.intent not in self._names:
             return nothing_detected(_why_not(whole), candidates)
-        language = self._languages.get(whole.nearest, "")
-        if language and request.languages and language not in request.languages:
-            return nothing_detected(
-                f"It is most like an example prompt in {language!r}, which is not asked for.",
-                candidates,
-            )
+        if unasked := self._unasked_language(request, whole.nearest):
+            return nothing_detected(unasked, candidates)
         intent, question = whole.intent, ""
         rivals = [name for name, _ in whole.ranked[:2]]
         reason = f"Most likely {words_of(intent)!r}; nearest prompt: {whole.nearest!r}."
@@ -280,6 +277,19 @@ class SemanticStage:
             nearest=tuple(limited.model.nearest(text, vector, nearest)),
             embedder=self._embedder.identity if self._embedder else "",
         )
+
+    def _unasked_language(self, request: StageRequest, nearest: str) -> str:
+        """Return why a message is in none of the requested languages; empty if it is in one."""
+        if not request.languages:
+            return ""
+        spoken = languages_of(request.text)
+        if spoken and spoken.isdisjoint(request.languages):
+            names = " or ".join(map(repr, sorted(spoken)))
+            return f"It is in {names}, which is not asked for."
+        language = self._languages.get(nearest, "")
+        if language and language not in request.languages:
+            return f"It is most like an example prompt in {language!r}, which is not asked for."
+        return ""
 
     def _continued(self, request: StageRequest, whole: Prediction) -> Detection | None:
         """Return the previous intent, for a message that says "the same again" and little else."""

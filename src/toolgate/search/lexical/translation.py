@@ -16,7 +16,7 @@ from toolgate.search.lexical.stop_words import small_words_of
 from toolgate.search.lexical.thesaurus import load_concepts
 from toolgate.search.tokenizer import IGNORED, fold, fold_all, term_of, words_of_request
 
-__all__ = ["EnglishReading", "in_english"]
+__all__ = ["EnglishReading", "in_english", "languages_of"]
 
 _STEMMERS: Final = {
     "de": "german",
@@ -65,6 +65,24 @@ def in_english(text: str) -> EnglishReading | None:
         return None
     translation = _from_spaced(words, language)
     return translation if translation.text else None
+
+
+def languages_of(text: str) -> frozenset[str]:
+    """Return the languages that know most words of a text, as codes such as `fr`.
+
+    Several if they know equally many; empty if none of the supported ones knows enough.
+    """
+    if _KANA.search(text):
+        return frozenset({"ja"})
+    if _HAN.search(text):
+        return frozenset({"zh", "ja"})
+    words = words_of_request(text)
+    known = list(map(sum, zip(*map(_understood, words), strict=True)))
+    most = max(known, default=0)
+    if not most or most < _LEAST_SHARE * len(words):
+        return frozenset()
+    languages = zip(("en", *_STEMMERS), known, strict=True)
+    return frozenset(language for language, count in languages if count == most)
 
 
 @cache

@@ -58,8 +58,8 @@ def measure(quick: bool) -> Report:
         title=f"The gateway with {len(servers)} real stdio servers and {tools} tools",
         rows=rows,
         targets=(
-            Target(what="own MB after use", measured=rows[1]["own MB"], limit=150),
-            Target(what="CPU s until tools/list, best", measured=min(cpu), limit=2.0),
+            Target(what="own MB after use", measured=rows[1]["own MB"], limit=110),
+            Target(what="CPU s until tools/list, best", measured=min(cpu), limit=0.9),
         ),
         notes=(
             f"{starts} starts. Own: of the gateway process; children MB: resident memory of the"

@@ -186,8 +186,8 @@ class Metrics:
         self.index: Json = {}
         self.quarantined = self.waiting = 0
         self.queued: Mapping[str, int] = {}
-        self.is_store_up = True
-        """Whether the store answered the last query."""
+        self.is_store_up = not app.store_problem
+        """Whether the store answered the last query; first, whether the gateway has its store."""
         self._refreshing: asyncio.Task[None] | None = None
         self._refreshing_since = 0.0
         self._collector: Any = None

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Generator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.from_thread
@@ -98,7 +99,8 @@ async def test_a_form_at_a_locked_file_is_not_saved_and_can_be_sent_again(tmp_pa
             assert place.app.gateway.servers.status(ADMIN, "sleeper") is None
     # On a busy machine, a healthy store can take longer than the short wait of that console.
     async with opened(f"sqlite:///{path}", Settings()) as patient:
-        await patient.send("projects", **again | {"csrf": await patient.csrf()})
+        fields: dict[str, Any] = {**again, "csrf": await patient.csrf()}
+        await patient.send("projects", **fields)
         assert "typed" in await names(patient)
 
 

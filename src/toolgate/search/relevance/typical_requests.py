@@ -46,9 +46,6 @@ and 16 the one that best tells whether anything fits, with areas of phrases left
 _DIMENSIONS: Final = 128
 """Dimensions of the space in which kinds are compared; of 64, 96, 128, 192 and 256, chosen in the
 same way."""
-_CLEARLY_PRESENT: Final = 0.6
-"""The same for the kinds of everyday requests. Of .4 to .7 the lowest value that tells about as
-well whether anything fits as no such condition, with areas of phrases left out in turn."""
 _SHRINKAGE: Final = 0.3
 """Share of equal variance in all directions that is added to the variance within the kinds; of .1,
 .3, 1 and 3, chosen in the same way."""
@@ -60,6 +57,9 @@ one of them; chosen."""
 _PRESENT: Final = 0.5
 """Cosine to the description of a kind from which a tool is of that kind. Of .4, .5 and .6 the one
 that best tells whether anything fits, with areas of phrases left out in turn."""
+_CLEARLY_PRESENT: Final = 0.6
+"""Like `_PRESENT`, for the kinds of everyday requests: of .4 to .7 the lowest value that tells
+about as well whether anything fits as no such condition, with areas of phrases left out in turn."""
 
 
 class KindMatch(NamedTuple):

@@ -297,6 +297,7 @@ def fake_app(gateway: FakeGateway, **serve_settings: Any) -> Any:
         gateway=gateway,
         settings=settings,
         store=None,
+        store_problem="",
         signer=Signer(bytes(32)),
         loop_monitor=gateway.loop_monitor,
         logins=SimpleNamespace(links=SimpleNamespace(base="", is_https=False)),

@@ -6,9 +6,9 @@ The messages are in eight languages. Nothing was fitted to the first set, the ha
 `data/intent_messages_b.jsonl` and `data/intent_messages_e.jsonl`; the errors among their other
 halves, and in the half `report` of `data/intent_messages_d.jsonl`, were looked at. Nothing was
 fitted to `data/intent_messages_g.jsonl`; the errors among its half `fit` were looked at. Nothing
-was fitted to `data/intent_messages_h.jsonl` either, whose errors were not looked at. The half `fit`
-of `data/intent_messages_i.jsonl` became prompts and counterexamples; how many of the other half
-were wrong was seen while features were chosen.
+was fitted to `data/intent_messages_h.jsonl` and `data/intent_messages_j.jsonl` either, whose errors
+were not looked at. The half `fit` of `data/intent_messages_i.jsonl` became prompts and
+counterexamples; how many of the other half were wrong was seen while features were chosen.
 The packs are `schema` (as with a database) and `servoy`, with the bundled embedder, and the first
 ones of `data/own_packs.json`.
 
@@ -66,7 +66,7 @@ async def _rows(step: int, own_packs: Sequence[int]) -> list[dict[str, Any]]:
     unseen = [*_messages("b", "report"), *_messages("e", "report")]
     sets = {
         f"{name}, {split}": messages
-        for name in "bedghi"
+        for name in "bedghij"
         for split in ("fit", "report")
         if (messages := _messages(name, split))
     }

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -79,6 +80,24 @@ async def test_many_half_sent_requests_leave_room_for_others() -> None:
         assert answer.status == 200
         # The first had waited longest, and made room.
         assert [await client.rest() for client in held[:100]] == [b""] * 100
+
+
+async def test_a_burst_of_half_sent_requests_leaves_room_for_others() -> None:
+    """All wait to be accepted at the same time, more than may be open."""
+    async with listening(max_connections=40, max_connections_per_address=20) as place:
+        door = ("127.0.0.1", urlsplit(place.url).port)
+        held = [socket.create_connection(door) for _ in range(300)]  # the gateway stands still
+        for client in held:
+            client.sendall(HALF)
+        try:
+            for path in ("/healthz", "/readyz", "/api/v1/servers"):
+                assert await status_of(f"{place.url}{path}") == 200
+            answer = await post(place.url, modern("tools/list"))
+        finally:
+            for client in held:
+                client.close()
+
+    assert answer.status == 200
 
 
 async def test_above_the_limit_of_all_only_health_checks_are_answered() -> None:

@@ -138,6 +138,18 @@ class ClientConnections:
         self._connections[connection] = network
         self._counts[network] += 1
 
+    def replace(self, opening: ClientConnection, connection: ClientConnection) -> bool:
+        """Register a connection instead of the one that stood for it while it was opened.
+
+        Returns:
+            False if that one was closed to make room: the connection has to be closed too.
+        """
+        network = self._connections.pop(opening, None)
+        if network is None:
+            return False
+        self._connections[connection] = network
+        return True
+
     def remove(self, connection: ClientConnection) -> None:
         """Unregister a closed connection."""
         network = self._connections.pop(connection, None)
@@ -149,14 +161,15 @@ class ClientConnections:
     def admit(self, address: str) -> bool:
         """Whether a new connection is accepted.
 
-        At a limit, the connection that has waited longest for its client is closed: one of the
-        same address at the limit per address, any at the total limit.
+        At a limit, connections that have waited longest for their clients are closed: those of
+        the same address at the limit per address, any at the total limit.
         """
         network = client_network(address)
-        if self._is_over(network, address, further=1):
-            self._make_room(network)
-        elif len(self) >= self.limits.total:
-            self._make_room()
+        # Several where connections above the limit, reserved for health checks, are idle by now.
+        while self._is_over(network, address, further=1) and self._make_room(network):
+            pass
+        while len(self) >= self.limits.total and self._make_room():
+            pass
         if self._is_over(network, address, further=1 - _RESERVED):
             return self._refuse("limit of its address", address)
         if len(self) >= self.limits.total + _RESERVED:
@@ -229,7 +242,7 @@ class Acceptor:
     def __init__(
         self,
         connections: ClientConnections,
-        make_protocol: Callable[[], asyncio.Protocol],
+        make_protocol: Callable[[ClientConnection], asyncio.Protocol],
         *,
         tls: SSLContext | None,
     ) -> None:
@@ -282,14 +295,10 @@ class Acceptor:
         if self._tls is not None:
             further = {"ssl": self._tls, "ssl_handshake_timeout": HEAD_TIMEOUT_S}
 
-        def protocol() -> asyncio.Protocol:
-            # From here on the protocol registers the connection, unless there is a handshake first.
-            if self._tls is None:
-                self._connections.remove(opening)
-            return self._make_protocol()
-
         try:
-            await loop.connect_accepted_socket(protocol, client, **further)
+            await loop.connect_accepted_socket(
+                lambda: self._make_protocol(opening), client, **further
+            )
         except (OSError, TimeoutError) as error:  # an SSLError is an OSError
             log.debug("no connection", extra={"error": str(error)})
             client.close()
@@ -298,7 +307,7 @@ class Acceptor:
 
 
 class _OpeningConnection:
-    """An accepted connection that may still be in its TLS handshake."""
+    """An accepted connection until its protocol takes over, after a TLS handshake if any."""
 
     def __init__(self, client: socket.socket) -> None:
         self._client = client

@@ -21,7 +21,12 @@ from toolgate.server.application import HttpApplication
 from toolgate.server.asgi.authentication import public_address
 from toolgate.server.asgi.endpoints.metrics import OtherWorkers
 from toolgate.server.asgi.parsing.http_parser import HttpParser
-from toolgate.server.connections import Acceptor, ClientConnections, connection_limits
+from toolgate.server.connections import (
+    Acceptor,
+    ClientConnection,
+    ClientConnections,
+    connection_limits,
+)
 from toolgate.server.listener import bind, listen
 from toolgate.server.signals import received
 from toolgate.settings import TlsSettings
@@ -166,8 +171,8 @@ class _Server(Server):
     async def accept(self, listener: socket.socket) -> None:
         """Accept connections until `close` is called."""
 
-        def protocol() -> HttpParser:
-            return HttpParser(self.config, self.server_state, {}, self._open_connections)
+        def protocol(opening: ClientConnection) -> HttpParser:
+            return HttpParser(self.config, self.server_state, self._open_connections, opening)
 
         acceptor = Acceptor(self._open_connections, protocol, tls=self.config.ssl)
         try:

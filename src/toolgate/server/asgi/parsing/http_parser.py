@@ -11,6 +11,7 @@ from toolgate.server.connections import (
     BODY_WINDOW_S,
     HEAD_TIMEOUT_S,
     MIN_BODY_BYTES_PER_S,
+    ClientConnection,
     ClientConnections,
     only_health_checks,
 )
@@ -58,11 +59,12 @@ class HttpParser(HttpToolsProtocol):
         self,
         config: "Config",
         server_state: "ServerState",
-        app_state: dict[str, Any],
         connections: ClientConnections,
+        opening: ClientConnection,
     ) -> None:
-        super().__init__(config, server_state, app_state)
+        super().__init__(config, server_state, {})
         self._open_connections = connections
+        self._opening = opening
         self._is_in_head = False
         self._is_in_body = False
         self._heads_begun = 0
@@ -85,8 +87,9 @@ class HttpParser(HttpToolsProtocol):
         self.transport = cast("asyncio.Transport", self._sending)
         self._since = monotonic()
         address = self.client[0] if self.client else ""
-        self._open_connections.add(self, address)
-        if self._open_connections.is_above_limit(address):
+        if not self._open_connections.replace(self._opening, self):
+            self.transport.abort()  # it had to make room for others
+        elif self._open_connections.is_above_limit(address):
             self.app = only_health_checks(self.app)
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -194,6 +194,24 @@ class Admission:
             self.note_refusal(error, presented)
             raise
 
+    async def is_known(self, presented: PresentedCredentials) -> bool:
+        """Whether the headers of a request prove who sends it, before its body is read.
+
+        Raises:
+            CredentialError: They contain a bearer token that is invalid.
+        """
+        has_token = bool(_bearer_token(presented.authorization))
+        if self.required and not has_token and not presented.local_key:
+            return False
+        try:
+            await self._identify(presented)
+        except CredentialError as error:
+            if not has_token:  # the message may contain a token
+                return False
+            self.note_refusal(error, presented)
+            raise
+        return True
+
     async def _identify(self, presented: PresentedCredentials) -> Identity:
         if not self.required:
             return LOCAL
@@ -276,10 +294,8 @@ def _credential(presented: PresentedCredentials) -> str:
         CredentialError: There is no token.
     """
     if presented.authorization is not None:
-        scheme, _, token = presented.authorization.strip().partition(" ")
-        # Scheme names are case-insensitive (RFC 9110 section 11.1).
-        if scheme.lower() == "bearer" and token.strip():
-            return token.strip()
+        if token := _bearer_token(presented.authorization):
+            return token
         if not isinstance(presented.meta_token, str) or not presented.meta_token:
             raise CredentialError(
                 "The Authorization header contains no bearer token.",
@@ -293,6 +309,13 @@ def _credential(presented: PresentedCredentials) -> str:
         hint="Send the header Authorization: Bearer TOKEN, or _meta.token where that is impossible."
         " Create a token with: toolgate tokens create NAME",
     )
+
+
+def _bearer_token(authorization: str | None) -> str:
+    """Return the token in an Authorization header; empty if it has none."""
+    scheme, _, token = (authorization or "").strip().partition(" ")
+    # Scheme names are case-insensitive (RFC 9110 section 11.1).
+    return token.strip() if scheme.lower() == "bearer" else ""
 
 
 def _prefix_of(credential: str) -> str:

@@ -44,6 +44,11 @@ from toolgate.server.asgi.parsing.messages import (
     replay,
     send_json,
 )
+from toolgate.server.asgi.parsing.unverified_bodies import (
+    BodiesError,
+    UnverifiedBodies,
+    is_small,
+)
 from toolgate.server.asgi.request_context import BODY_BYTES, JSONRPC_ID, path_template
 from toolgate.server.asgi.response import send_empty
 from toolgate.server.asgi.running_requests import OVERLOADED, SHUTTING_DOWN, RunningRequests
@@ -77,6 +82,12 @@ _DUPLICATE_ID = (
     "A request with the id {!r:.100} is still running in this session."
     " Allowed: an id that no running request has. Count the ids up."
 )
+_TOO_MANY_BODIES = (
+    "Too many large requests without a token in their headers are being read."
+    " Send the token in the header Authorization, or repeat the request."
+)
+_BODIES_WAIT_S = 10
+"""Seconds after which such a request may be repeated; chosen: idle ones are closed by then."""
 _CREDENTIAL_IN_URL = (
     " A token in the address is not read: addresses stand in logs. Send it as a header instead."
 )
@@ -103,6 +114,7 @@ class McpEndpoint:
         self._local_key = local_key
         self._requests = requests
         self._streams = streams
+        self._unverified = UnverifiedBodies()
         self._fast_path = FastPath(app.gateway)
         self.sessions = HandshakeSessions(app.signer, sdk)
         """Sessions of clients of the handshake era."""
@@ -130,7 +142,7 @@ class McpEndpoint:
                 with self._streams.watched(credentials, scope[_CALLER]):
                     await self._to_sdk(scope, receive, explain_errors(send, scope, None))
             return
-        read = await self._read(scope, receive, send)
+        read = await self._read(scope, receive, send, is_relay=is_relay)
         if read is None:
             return
         body, envelope = read
@@ -174,28 +186,43 @@ class McpEndpoint:
         return resource_metadata(scope, self._authn.resource, self._admission.issuers)
 
     async def _read(
-        self, scope: Scope, receive: Receive, send: Send
+        self, scope: Scope, receive: Receive, send: Send, *, is_relay: bool
     ) -> tuple[bytes, Envelope] | None:
         """Return the body and its message; None if a response was sent or the client left."""
-        max_bytes = self._max_bytes(scope)
+        max_bytes = self._settings.max_body_bytes
+        discarding = discard_body(send, scope, receive)
         try:
-            body = await read_body(scope, receive, max_bytes=max_bytes)
-            scope[BODY_BYTES] = len(body)
-            envelope = check_envelope(
-                await parse_json_async(body, max_depth=self._settings.max_depth)
-            )
+            # A small body is read first in any case: its message may contain the token.
+            if is_relay or is_small(scope) or await self._is_known(scope):
+                body, envelope = await self._parsed(scope, receive, max_bytes)
+            else:
+                max_bytes = min(max_bytes, _ANONYMOUS_MAX_BYTES)
+                with self._unverified.limited(receive) as receive_counted:
+                    body, envelope = await self._parsed(scope, receive_counted, max_bytes)
         except DisconnectedError:
             return None
-        except TooLargeError:
-            error = body_too_large(max_bytes)
-            text = error_bytes(None, error.rpc_code, error.message)
-            closing = ((b"connection", b"close"),)
-            await send_json(discard_body(send, scope, receive), 413, text, headers=closing)
+        except AccessError as refusal:
+            await self.refuse(scope, discarding, refusal)
             return None
         except BadMessageError as error:
             text = error_bytes(error.request_id, error.rpc_code, error.message)
             await send_json(send, 400, text)
             return None
+        except TooLargeError:
+            error = body_too_large(max_bytes)
+            text = error_bytes(None, error.rpc_code, error.message)
+            response = send_json(discarding, 413, text, headers=((b"connection", b"close"),))
+        except BodiesError:
+            response = _refuse_overload(discarding, None, _BODIES_WAIT_S, _TOO_MANY_BODIES)
+        else:
+            return await self._accepted(scope, send, body, envelope)
+        await response  # not above: while an exception is handled, its body stays in memory
+        return None
+
+    async def _accepted(
+        self, scope: Scope, send: Send, body: bytes, envelope: Envelope
+    ) -> tuple[bytes, Envelope] | None:
+        """Return a message that was read, unless its type is wrong or the gateway is draining."""
         scope[JSONRPC_ID] = message_id = envelope.request_id
         is_plain = scope[HEADERS].get(b"content-type") == b"application/json"
         if not is_plain and (fault := media_type_fault(scope)):
@@ -207,12 +234,17 @@ class McpEndpoint:
             return None
         return body, envelope
 
-    def _max_bytes(self, scope: Scope) -> int:
-        """Return the size limit of the body in bytes."""
-        limit = self._settings.max_body_bytes
-        if not self._admission.required or b"authorization" in scope[HEADERS]:
-            return limit
-        return min(limit, _ANONYMOUS_MAX_BYTES)
+    async def _parsed(
+        self, scope: Scope, receive: Receive, max_bytes: int
+    ) -> tuple[bytes, Envelope]:
+        body = await read_body(scope, receive, max_bytes=max_bytes)
+        scope[BODY_BYTES] = len(body)
+        message = await parse_json_async(body, max_depth=self._settings.max_depth)
+        return body, check_envelope(message)
+
+    async def _is_known(self, scope: Scope) -> bool:
+        """Whether the headers alone prove who sends a request."""
+        return await self._admission.is_known(presented_credentials(scope, {}))
 
     async def _authenticate(
         self,
@@ -341,9 +373,11 @@ async def _refuse_repeated_id(send: Send, request_id: object) -> None:
     await send_json(send, 400, error_bytes(request_id, INVALID_REQUEST, text))
 
 
-async def _refuse_overload(send: Send, request_id: object, wait_s: int) -> None:
+async def _refuse_overload(
+    send: Send, request_id: object, wait_s: int, reason: str = OVERLOADED
+) -> None:
     data = {"code": "overloaded", "retryable": True}
-    text = error_bytes(request_id, _OVERLOADED_CODE, OVERLOADED, data)
+    text = error_bytes(request_id, _OVERLOADED_CODE, reason, data)
     await send_json(send, 503, text, headers=((b"retry-after", b"%d" % wait_s),))
 
 

@@ -4,9 +4,10 @@
 
 34 tasks of `data/program_tasks.toml` over seven published servers. The plan of a task is its
 program; call by call, every call that it makes is a separate request. Tokens are everything that
-enters a model's context: definitions, what the model writes, results. The ways with meta-tools
-include a search for the tools. Tokens are counted once, and as they are read: a model reads its
-whole context again in every round trip, and once more to write its answer.
+enters a model's context: definitions, what the model writes, results. A definition enters it as
+name, description and input schema: the interfaces of models take no other parts. The ways with
+meta-tools include a search for the tools. Tokens are counted once, and as they are read: a model
+reads its whole context again in every round trip, and once more to write its answer.
 """
 
 import json
@@ -49,6 +50,8 @@ MANY_CALLS = 5
 """Number of calls from which programs must save tokens and round trips."""
 CHANGING = ("who-works-now", "two-steps")
 """Tasks whose answer depends on the time."""
+_SEEN = ("name", "description", "inputSchema")
+"""The parts of a definition that the interfaces of models take."""
 ME = Caller.local(client="benchmark", conversation="programs")
 
 
@@ -90,13 +93,10 @@ async def _measure(folder: Path, servers: dict[str, Json], quick: bool) -> Repor
         menu = {mode: await _menu_tokens(app, mode) for mode in ("all", "meta", "program")}
         for task in tasks[:4] if quick else tasks:
             inputs = {"files": str(files), "run": task["id"]}
-            calls, direct = await _call_by_call(app, task, {**inputs, "run": "direct"}, files)
-            found = await _search_tokens(app, task)
-            executed = replace(
-                direct,
-                tokens=direct.tokens + found + 12 * direct.trips,  # {"toolKey": …} around each call
-                by_trip=[found, *(tokens + 12 for tokens in direct.by_trip)],
-            )
+            direct, executed = await _call_by_call(app, task, {**inputs, "run": "direct"}, files)
+            calls, found = direct.trips, await _search_tokens(app, task)
+            executed.tokens += found
+            executed.by_trip.insert(0, found)
             program = await _as_program(app, task, {**inputs, "run": "program"}, files)
             program.tokens += found
             program.by_trip.insert(0, found)
@@ -187,24 +187,35 @@ async def _opened(folder: Path, servers: dict[str, Json]) -> AsyncIterator[tuple
 
 async def _menu_tokens(app: App, mode: str) -> int:
     """Tokens of the definitions that a client gets."""
-    listed = json_text.loads(await app.gateway.listing.list_tools(ME))
     if mode == "all":
-        return app.gateway.listing.total_tokens
+        listed = [dict(tool.definition) for tool in app.gateway.visible.tools(ME)]
+    else:
+        listed = json_text.loads(await app.gateway.listing.list_tools(ME))
     kept = [tool for tool in listed if mode == "program" or tool["name"] != "tool_program"]
-    return estimate_tokens(json_text.dumps(kept))
+    seen = [{name: tool[name] for name in _SEEN if name in tool} for tool in kept]
+    return estimate_tokens(json_text.dumps(seen))
 
 
 async def _search_tokens(app: App, task: Json) -> int:
     arguments = {"query": task["search"]}
     result = await app.gateway.call(ME, {"name": "tool_discovery", "arguments": arguments}, None)
     text = result["content"][0]["text"]
-    return estimate_tokens(text) + estimate_tokens(json_text.dumps(arguments))
+    return estimate_tokens(text) + _call_tokens("tool_discovery", arguments)
 
 
-async def _call_by_call(app: App, task: Json, inputs: Json, files: Path) -> tuple[int, Way]:
-    """Run the plan here; each of its calls is a request and a response."""
+def _call_tokens(name: str, arguments: Json) -> int:
+    """Tokens of a call as a model writes it."""
+    return estimate_tokens(json_text.dumps({"name": name, "input": arguments}))
+
+
+async def _call_by_call(app: App, task: Json, inputs: Json, files: Path) -> tuple[Way, Way]:
+    """Run the plan here; each of its calls is a request and a response.
+
+    Returns:
+        The way with every tool listed, and the way with `tool_execute`, without the search.
+    """
     _prepare(files, inputs["run"])
-    way = Way()
+    way, executed = Way(), Way()
     names = function_names(tool.key for tool in app.gateway.visible.tools(ME))
 
     class Module:
@@ -215,11 +226,11 @@ async def _call_by_call(app: App, task: Json, inputs: Json, files: Path) -> tupl
             key = names[f"{self.module}.{function}"]
 
             async def call(**arguments: Any) -> Any:
-                added = estimate_tokens(json_text.dumps({"name": key, "input": arguments}))
                 result = await app.gateway.calls.execute(ME, key, arguments)
-                added += estimate_tokens(_shown(result))
-                way.by_trip.append(added)
-                way.tokens += added
+                shown = estimate_tokens(_shown(result))
+                way.by_trip.append(_call_tokens(key, arguments) + shown)
+                wrapped = {"toolKey": key, "arguments": arguments}
+                executed.by_trip.append(_call_tokens("tool_execute", wrapped) + shown)
                 answer = answer_of(result)
                 assert isinstance(answer, CallValue), (key, answer)
                 return answer.value
@@ -233,8 +244,10 @@ async def _call_by_call(app: App, task: Json, inputs: Json, files: Path) -> tupl
     began = perf_counter()
     way.value = json_text.loads(json_text.dumps(_plain(await scope["plan"]())))
     way.seconds = perf_counter() - began
-    way.tokens += estimate_tokens(json_text.dumps(way.value))
-    return way.trips, way
+    answered = estimate_tokens(json_text.dumps(way.value))
+    way.tokens = sum(way.by_trip) + answered
+    executed.tokens = sum(executed.by_trip) + answered
+    return way, executed
 
 
 async def _as_program(app: App, task: Json, inputs: Json, files: Path) -> Way:
@@ -249,7 +262,7 @@ async def _as_program(app: App, task: Json, inputs: Json, files: Path) -> Way:
         value = json_text.loads(text)
     except ValueError:
         value = text
-    tokens = estimate_tokens(json_text.dumps(arguments)) + estimate_tokens(text)
+    tokens = _call_tokens("tool_program", arguments) + estimate_tokens(text)
     # The answer that the model writes from it is added.
     return Way(
         tokens=tokens + estimate_tokens(text), by_trip=[tokens], seconds=seconds, value=value

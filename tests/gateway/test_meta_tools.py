@@ -89,7 +89,7 @@ def test_definitions_are_small() -> None:
     sizes = {name: len(repr(one)) / 4 for name, one in DEFINITIONS.items()}
     rules = sizes.pop("processPrompt") + sizes.pop("getKnowledge")
 
-    assert sizes.pop("tool_program") < 290
+    assert sizes.pop("tool_program") < 200
     assert sizes.pop("tool_read") < 125
-    assert sum(sizes.values()) < 740
+    assert sum(sizes.values()) < 600
     assert rules < 400

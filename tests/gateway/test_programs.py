@@ -259,7 +259,8 @@ async def test_search_in_a_program_names_functions_as_it_calls_them() -> None:
         found = await place.value("await search('get order')")
 
         assert found[0]["function"] == "shop.get_order"
-        assert found[0]["signature"].startswith("shop.get_order(")
+        called = 'shop.get_order(number: int, unit?: "eur"|"usd")'
+        assert found[0]["signature"] == f"{called} -> {{number: int, total: number}}"
 
 
 async def test_a_failed_call_is_an_exception_that_a_program_can_catch() -> None:

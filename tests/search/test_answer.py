@@ -23,9 +23,8 @@ github:delete_repo(owner, repo) [0.41, destructive] -> {deleted: bool}
 mail:send(to) [0.50, SERVER DOWN]
   Send an e-mail.
 Note: Server mail does not answer now.
-Run: tool_execute {"toolKey": "server:tool", "arguments": {…}}. Full schemas: tool_describe \
-{"toolKeys": […]}.
-~135 tokens"""
+Run: tool_execute. Full schemas: tool_describe.
+~118 tokens"""
 
 
 def tool(name: str, description: str, *required: str, **further: Any) -> dict[str, Any]:
@@ -70,7 +69,8 @@ ANSWER = SearchAnswer(
         Hit(
             key="files:read_file",
             relevance=0.42,
-            explanation="worked for a request like this",
+            explanation='worked for a request like this, matches name "read file"',
+            hint="worked for a request like this",
             source="usage",
         ),
         Hit(key="github:delete_repo", relevance=0.41, explanation='matches server "github"'),
@@ -110,7 +110,7 @@ def test_the_text_is_in_the_order_of_the_search_and_says_how_to_go_on() -> None:
     answer = composed()
 
     assert answer.text == TEXT
-    assert answer.tokens == estimate_tokens(TEXT) == 135
+    assert answer.tokens == estimate_tokens(TEXT) == 118
     assert answer.shown_keys == tuple(result.tool_key for result in answer.results)
 
 
@@ -148,6 +148,47 @@ def test_only_meta_tools_that_the_caller_has_are_recommended() -> None:
 
     assert "tool_execute" in text
     assert "tool_describe" not in text
+
+
+WRAPPED = {
+    "files:read_file": tool(
+        "read_file",
+        "Read a file.",
+        "path",
+        outputSchema={
+            "type": "object",
+            "properties": {"content": {"type": "string"}},
+            "required": ["content"],
+        },
+    )
+}
+
+
+@pytest.mark.parametrize(
+    ("meta_tools", "shape"),
+    [(("tool_execute",), ""), (("tool_execute", "tool_program"), " -> {content}")],
+)
+def test_programs_are_told_how_a_text_is_wrapped(meta_tools: tuple[str, ...], shape: str) -> None:
+    """A model reads the text either way; a program has to name the member."""
+    hits = (Hit(key="files:read_file", relevance=0.9, explanation="matches"),)
+    answer = compose(SearchAnswer(hits=hits), read_from(WRAPPED), meta_tools=meta_tools)
+
+    assert answer.text.splitlines()[0] == f"files:read_file(path) [0.90]{shape}"
+    brief = answer.structured(brief=True)["results"][0]
+    assert brief.get("returns", "") == shape.removeprefix(" -> ")
+
+
+def test_tools_often_used_together_are_named_once() -> None:
+    hits = (Hit(key="github:create_issue", relevance=0.9, explanation="matches"),)
+    answer = compose(
+        SearchAnswer(hits=hits),
+        read_from(DEFINITIONS),
+        siblings=SIBLINGS,
+        used_with={"github:create_issue": ("github:delete_repo",)},
+    )
+
+    assert "often used with: github:delete_repo(owner, repo)\n" in answer.text
+    assert "also on github: list_issues, merge\n" in answer.text
 
 
 def test_parts_are_dropped_in_their_order() -> None:

@@ -141,7 +141,7 @@ class DiscoveryService:
                 budget_tokens=project.budget_tokens or settings.discovery.budget_tokens,
                 down=down,
                 notices=notices,
-                meta_tools=self._listing.callable_meta_tools(),
+                meta_tools=self._listing.callable_meta_tools(caller),
                 alternatives=_keys_as_shown(self._alternatives(caller, answer), snapshot)
                 if settings.usage.alternatives
                 else {},

@@ -235,7 +235,7 @@ class ProgramArguments(Input):
     timeout_s: float = Field(0.0, gt=0, le=3600)
     max_result_tokens: int = Field(2_000, alias="maxResultTokens", ge=100, le=1_000_000)
     dry_run: bool = Field(False, alias="dryRun", description="Only list the tools it names.")
-    resume: str = Field("", description="A program that waited, not `code`.")
+    resume: str = Field("", description="Id of a parked program, instead of `code`.")
 
     def checked(self) -> Self:
         """Return the program.
@@ -275,17 +275,26 @@ class ReadArguments(Input):
 _LIMITS = frozenset({"minimum", "maximum", "exclusiveMinimum", "maxLength", "minItems", "maxItems"})
 
 
-def _listed(model: type[Input], *, described: str = "") -> Json:
+_DESCRIBED: Mapping[str, tuple[str, ...]] = {
+    "tool_discovery": ("context",),
+    "tool_describe": (),
+    "tool_execute": ("toolKey", "select"),
+    READ_TOOL: ("calls",),
+    "tool_program": ("inputs",),
+}
+"""Parameters that are listed with their description: the names of the others say the same. Tools
+that are not named here describe all of theirs."""
+
+
+def _listed(name: str, model: type[Input]) -> Json:
     """Return the schema of arguments that is listed: every request of a model pays for it.
 
-    Limits are left out, since an argument that exceeds one is answered with what is allowed. If
-    `described` is set, only that parameter has a description.
+    Limits are left out, since an argument that exceeds one is answered with what is allowed.
     """
     schema = json_object(_without_limits(input_schema(model)))
-    if described:
-        for name, part in json_object(schema["properties"]).items():
-            if name != described:
-                part.pop("description", None)
+    parameters = json_object(schema["properties"])
+    for parameter in parameters.keys() - _DESCRIBED.get(name, parameters.keys()):
+        parameters[parameter].pop("description", None)
     return schema
 
 
@@ -326,7 +335,7 @@ _TABLE: Mapping[str, Json] = {
         "name": "tool_discovery",
         "title": "Find tools",
         "description": (
-            "Find tools by what they do, across all connected servers. Pass one short phrase, or "
+            "Find tools of all connected servers by what they do. Pass one short phrase, or "
             'an array with one per step: ["list files in a folder", "send a message"]. '
             "Gives tool keys with signatures, best first, to run with tool_execute."
         ),
@@ -347,7 +356,7 @@ _TABLE: Mapping[str, Json] = {
     "tool_describe": {
         "name": "tool_describe",
         "title": "Show full schemas",
-        "description": "Full input and output schemas of tools, when a signature is not enough.",
+        "description": "Full schemas of tools, when a signature is not enough.",
         "inputSchema": DescribeArguments,
         "annotations": {"readOnlyHint": True, "openWorldHint": False},
     },
@@ -372,14 +381,12 @@ _TABLE: Mapping[str, Json] = {
         "name": "tool_program",
         "title": "Run a program over tools",
         "description": (
-            "Run a Python program that calls several tools, for steps that build on each other, "
-            "loops and large results; only its result comes back. Tools are async functions of a "
-            'module named after their server: `await shop.list_orders(status="open")`; '
-            "results are JSON. Also awaited: `gather(a, b)` runs calls together, "
-            '`search("phrase")`, `describe("shop.list_orders")`, `select(value, ".jq")`, '
-            "`store(name, value)` and `load(name)` for later programs. The last expression, or "
-            "return, is the result; print logs. It has json, re, math, datetime; no files, no "
-            "network."
+            "Run Python over several tools, for dependent steps, loops and large results; only "
+            "its result comes back. The tool shop:orders is "
+            '`await shop.orders(status="open")` and gives JSON. Also awaited: `gather(a, b)` in '
+            'parallel, `search("phrase")`, `describe("shop.orders")`, `select(value, ".jq")`, '
+            "`store(name, value)` and `load(name)` across programs. Return the result; print "
+            "logs. No files, network or packages."
         ),
         "inputSchema": ProgramArguments,
     },
@@ -396,8 +403,7 @@ _TABLE: Mapping[str, Json] = {
 
 @cache
 def _definition(name: str) -> Json:
-    described = "calls" if name == READ_TOOL else ""
-    schema = _listed(_TABLE[name]["inputSchema"], described=described)
+    schema = _listed(name, _TABLE[name]["inputSchema"])
     return {**_TABLE[name], "inputSchema": schema}
 
 

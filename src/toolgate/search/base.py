@@ -108,6 +108,9 @@ class Hit:
     explanation: str
     """Why it was found, in one short sentence for people."""
 
+    hint: str = ""
+    """The part of the explanation that name and description do not show; empty if they show all."""
+
     fields: Json = field(default_factory=dict[str, Any])
     """The same for programs: matched words by field, parts of the score."""
 

@@ -103,9 +103,7 @@ class ListingPolicy:
         wanted = self._settings().meta_tools
         rules = [name for name in _FOR_RULES if name in wanted and self._guide.has_rules]
         lists_all = self.lists_all(caller)
-        tools = len(self._catalog.snapshot.tools)
-        is_listed = self._offer.is_listed(lists_all=lists_all, tools=tools)
-        programs = (PROGRAM_TOOL,) if is_listed else ()
+        programs = (PROGRAM_TOOL,) if self._has_programs(lists_all=lists_all) else ()
         if lists_all:
             return (*rules, *programs)
         others = [
@@ -118,15 +116,24 @@ class ListingPolicy:
         ]
         return (*rules, *others)
 
+    def _has_programs(self, *, lists_all: bool) -> bool:
+        tools = len(self._catalog.snapshot.tools)
+        return self._offer.is_listed(lists_all=lists_all, tools=tools)
+
     def _has_read_only(self) -> bool:
         snapshot = self._catalog.snapshot
         if self._reads_in[0] != snapshot.version:
             self._reads_in = snapshot.version, any(tool.read_only for tool in snapshot.tools)
         return self._reads_in[1]
 
-    def callable_meta_tools(self) -> tuple[str, ...]:
-        """Meta-tools that clients may call, whether they are listed for a caller or not."""
-        return () if self._settings().tool_names == "flat" else tuple(self._settings().meta_tools)
+    def callable_meta_tools(self, caller: Caller) -> tuple[str, ...]:
+        """Meta-tools that a caller may call, listed or not; that for programs only if listed."""
+        if self._settings().tool_names == "flat":
+            return ()
+        programs = self._has_programs(lists_all=self.lists_all(caller))
+        return tuple(
+            name for name in self._settings().meta_tools if name != PROGRAM_TOOL or programs
+        )
 
     def callable_name(self, caller: Caller, entry: CatalogEntry) -> str:
         """How a caller's model names a tool: by its exposed name if listed, else by its key."""

@@ -132,10 +132,11 @@ class ProgramHelpers:
         found: list[Json] = []
         for hit in discovery.results:
             function = functions.get(hit.tool_key, hit.tool_key)
+            returns = f" -> {hit.returns}" if hit.returns else ""
             found.append(
                 {
                     "function": function,
-                    "signature": f"{function}({hit.signature.partition('(')[2]}",
+                    "signature": f"{function}({hit.signature.partition('(')[2]}{returns}",
                     "description": hit.description,
                     "relevance": round(hit.relevance, 3),
                 }

@@ -172,6 +172,7 @@ class IntentBoost:
             hit,
             relevance=relevance,
             explanation=f"{hit.explanation}, {reason}" if hit.explanation else reason,
+            hint=f"{hit.hint}, {reason}" if hit.hint else reason,
             fields=fields,
         )
 

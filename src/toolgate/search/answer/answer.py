@@ -26,8 +26,6 @@ _NOTICES_MOST = 6
 """Most notices in an answer; chosen."""
 _STRONG = 0.5
 """Lowest relevance of a hit for which the other tools of its server are listed; chosen."""
-_TELLING_SOURCES = frozenset({"usage", "intent", "cloud", "llm"})
-"""Sources that find tools for reasons that a model cannot see for itself."""
 _BESIDE = 3
 """Most alternatives, and most companions, listed for a hit; chosen."""
 _BESIDE_CHARS = 80
@@ -64,18 +62,20 @@ def compose(
             hit, by the hit's key.
         as_text: Whether `text` is needed; without it, tokens are not counted.
     """
+    for_programs = "tool_program" in meta_tools
     matches: list[DiscoveryResult] = []
     for hit in answer.hits:
         try:
             definition = definitions(hit.key)
         except KeyError:
             continue
-        matches.append(result_of(hit, definition, down))
+        matches.append(result_of(hit, definition, down, for_programs=for_programs))
     # Pinned tools come after all tools that were found, which they could push out of the budget.
     # Sorting is stable: otherwise the order is that of the search.
     matches.sort(key=lambda match: (match.down, match.source == "core"))
     results = _with_company(matches, definitions, alternatives or {}, used_with or {})
     keys = {result.tool_key for result in results}
+    keys |= {key for result in results for key, _ in result.used_with}
     servers = {result.server_name for result in results if _is_strong(result)}
     unlisted = {
         server: tuple(name for name in names if f"{server}:{name}" not in keys)
@@ -176,9 +176,8 @@ def _entry(result: DiscoveryResult, level: DetailLevel) -> list[str]:
     if level.output and result.returns:
         lines[0] += f" -> {result.returns}"
     description = cut(result.description, level.description)
-    # A match of words or meaning is obvious from name and description; other reasons are not.
-    if level.explanation and (result.source in _TELLING_SOURCES or "intent" in result.reasons):
-        description = f"{description} ({result.explanation})".strip()
+    if level.explanation and result.hint:
+        description = f"{description} ({result.hint})".strip()
     lines += [f"  {description}"] if description else []
     if level.siblings and result.alternatives:
         lines.append(f"  same as: {', '.join(map(_key, result.alternatives))}")
@@ -216,9 +215,9 @@ def _how_to(results: Sequence[DiscoveryResult], meta_tools: Collection[str]) -> 
     if "tool_execute" in meta_tools:
         reads = any(result.annotations.get("readOnlyHint") is True for result in results)
         read = ", or tool_read if read-only" if reads and "tool_read" in meta_tools else ""
-        ways.append(f'Run: tool_execute {{"toolKey": "server:tool", "arguments": {{…}}}}{read}.')
+        ways.append(f"Run: tool_execute{read}.")
     if "tool_describe" in meta_tools:
-        ways.append('Full schemas: tool_describe {"toolKeys": […]}.')
+        ways.append("Full schemas: tool_describe.")
     return [" ".join(ways)] if ways else []
 
 

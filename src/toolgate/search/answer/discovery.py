@@ -67,9 +67,10 @@ class Discovery:
             explain: Whether to add `reasons` to each result; they are for people and programs,
                 and do not count as tokens.
             brief: Whether to return only what a model needs to choose and call a tool: of the
-                results `toolKey`, `kind` (if it is no tool), `signature`, `description?`,
-                `relevance`, `weak?`, `down?`, `annotations?`, `alternatives?` and `usedWith?`,
-                and `siblings?`, `fit` and `notice?`.
+                results `toolKey`, `kind` (if it is no tool), `signature`, `returns?` (the
+                output schema in short), `description?`, `relevance`, `weak?`, `down?`,
+                `annotations?`, `alternatives?` and `usedWith?`, and `siblings?`, `fit` and
+                `notice?`.
         """
         body = fit(self, _as_brief_json if brief else _as_json, _json_tokens)[0]
         if explain:
@@ -196,13 +197,16 @@ _TELLING_HINTS = ("readOnlyHint", "destructiveHint")
 def _as_brief_json(discovery: Discovery, level: DetailLevel) -> Json:
     body = _as_json(discovery, level)
     brief = {name: body[name] for name in _BRIEF if name in body}
-    return {**brief, "results": [_brief_result(result) for result in body["results"]]}
+    pairs = zip(body["results"], discovery.results, strict=False)
+    return {**brief, "results": [_brief_result(result, match, level) for result, match in pairs]}
 
 
-def _brief_result(result: Json) -> Json:
+def _brief_result(result: Json, match: DiscoveryResult, level: DetailLevel) -> Json:
     brief = {name: result[name] for name in _BRIEF_RESULT if name in result}
     if brief["kind"] == "tool":
         del brief["kind"]  # what nearly all are goes without saying
+    if level.output and match.returns:
+        brief["returns"] = match.returns
     # The other hints do not help to choose a tool, and each costs tokens.
     hints = result.get("annotations", {})
     telling = {name: True for name in _TELLING_HINTS if hints.get(name) is True}

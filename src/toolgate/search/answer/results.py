@@ -21,8 +21,10 @@ _REMEMBERED = 1_024
 """Most definitions whose cards are cached."""
 _REMEMBERED_BYTES = 16_384
 """Largest definition in bytes whose card is cached."""
-_SAYS_NOTHING = frozenset({"any", "object", "{result}", "{content}"})
-"""Uninformative output shapes, with which server libraries wrap any text."""
+_SAYS_NOTHING = frozenset({"any", "object"})
+"""Uninformative output shapes."""
+_WRAPPERS = frozenset({"{result}", "{content}"})
+"""Output shapes with which server libraries wrap any text; they matter to programs only."""
 
 
 class DiscoveryResult(NamedTuple):
@@ -48,6 +50,9 @@ class DiscoveryResult(NamedTuple):
 
     explanation: str
     """Why it was found, one short sentence."""
+
+    hint: str
+    """The part of the explanation that name and description do not show; often empty."""
 
     source: str
     """What found it: `exact`, `lexical`, `vector`, `usage`, `core` (pinned) and others."""
@@ -91,8 +96,13 @@ class DiscoveryResult(NamedTuple):
         return _parameters_of(self.kind, clean(shortened))
 
 
-def result_of(hit: Hit, definition: bytes, down: Collection[str]) -> DiscoveryResult:
-    """Create a result from a hit; `down` are the servers that are down."""
+def result_of(
+    hit: Hit, definition: bytes, down: Collection[str], *, for_programs: bool = False
+) -> DiscoveryResult:
+    """Create a result from a hit; `down` are the servers that are down.
+
+    `for_programs` keeps output shapes that only wrap a text: programs have to unwrap it.
+    """
     server, _, name = hit.key.partition(":")
     card = card_of(definition)
     return DiscoveryResult(
@@ -103,11 +113,12 @@ def result_of(hit: Hit, definition: bytes, down: Collection[str]) -> DiscoveryRe
         description=card.description,
         relevance=hit.relevance,
         explanation=cut(clean(hit.explanation), 160),
+        hint=cut(clean(hit.hint), 160),
         source=hit.source,
         reasons=hit.fields,
         annotations=card.annotations,
         output_schema=card.output_schema,
-        returns=card.returns,
+        returns="" if card.returns in _WRAPPERS and not for_programs else card.returns,
         signature=clean(name) + _parameters_of(hit.kind, card.parameters),
         input_schema=card.input_schema,
         weak=bool(hit.fields.get("weak")),

@@ -159,10 +159,12 @@ def _hit(result: object, query: str) -> Hit:
     if fields_sent.get("weak") is True:
         fields["weak"] = True
     reason = cut(clean((explanation or "")[:2_000]), _EXPLANATION_CHARS)
+    hint = reason if len(reason) > 2 else ""
     return Hit(
         key=key,
         relevance=round(share_of(fields_sent.get("relevance")), 4),
-        explanation=reason if len(reason) > 2 else "chosen by the search service",
+        explanation=hint or "chosen by the search service",
+        hint=hint,
         fields=fields,
         source="cloud",
     )

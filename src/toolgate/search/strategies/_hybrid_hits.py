@@ -295,13 +295,15 @@ class HitBuilder:
             **ranking.lift.fields(slot),
             **({"quoted": True} if score >= PHRASE_SCORE else {}),
         }
+        by_usage = ranking.lift.is_source(slot)
         by = "vector" if by_meaning else "lexical"
         return Hit(
             key=tool.key,
             relevance=round(relevance, 4),
             explanation=", ".join(reasons) or "was suggested",
+            hint=used if by_usage else "",
             fields=fields,
-            source="usage" if ranking.lift.is_source(slot) else by,
+            source="usage" if by_usage else by,
             literal=min(1.0, evidence.covered),
         )
 

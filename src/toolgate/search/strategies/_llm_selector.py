@@ -121,11 +121,13 @@ def picked(text: str, candidates: Sequence[Hit]) -> list[Hit]:
 
 def _hit(candidate: Hit, relevance: object, why: str) -> Hit:
     reason = cut(clean(why[:2_000]), _REASON_CHARS)
+    hint = reason if len(reason) > 2 else ""
     fields = {name: value for name, value in candidate.fields.items() if name != "weak"}
     return Hit(
         key=candidate.key,
         relevance=round(share_of(relevance), 4),
-        explanation=reason if len(reason) > 2 else candidate.explanation,
+        explanation=hint or candidate.explanation,
+        hint=hint,
         fields={**fields, "ranked": candidate.relevance},
         source="llm",
     )

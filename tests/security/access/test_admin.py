@@ -77,6 +77,19 @@ async def test_last_use_is_noted() -> None:
     assert row.last_used_at is not None
 
 
+async def test_a_token_in_use_is_shown_as_used_before_anything_else_changes() -> None:
+    async with memory_app({}, REQUIRED) as app:
+        admin = app.gateway.admin
+        made = await admin.create_token(ME, "anna")
+        await app.gateway.admission.admit(PresentedCredentials(meta_token=made.secret))
+        (listed,) = await admin.tokens(ME, with_use=True)
+        alone = await admin.token_named(ME, "anna")
+        revoked = await admin.revoke_token(ME, "anna")
+
+    assert listed.last_used_at is not None
+    assert alone.last_used_at == revoked.last_used_at == listed.last_used_at
+
+
 async def test_an_expired_token_is_refused() -> None:
     async with memory_app({}, REQUIRED) as app:
         made = await app.gateway.admin.create_token(ME, "anna", expires_in_s=0.001)

@@ -82,6 +82,17 @@ class AccessData:
         if token_id not in self._used:  # within seconds of the last writing, the first is enough
             self._used[token_id] = utc_now()
 
+    async def tokens_with_use(self) -> list[StoredToken]:
+        """Return all tokens from the store, with every use until now.
+
+        Those of the snapshot have the uses that were known at the last change.
+
+        Raises:
+            StoreError: The store cannot be read.
+        """
+        await self.write_uses()
+        return await self._store.access.tokens()
+
     def refer_to(self, projects: Collection[str]) -> None:
         """Let rows reference projects from files; written by the next `refresh`."""
         self._references, self._has_written_references = frozenset(projects), False

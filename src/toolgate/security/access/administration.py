@@ -91,15 +91,23 @@ class AccessAdmin:
 
     # Tokens
 
-    async def tokens(self, caller: Caller) -> list[StoredToken]:
+    async def tokens(self, caller: Caller, *, with_use: bool = False) -> list[StoredToken]:
         """Return all tokens, sorted by name.
+
+        Args:
+            caller: Must be allowed to manage.
+            with_use: Whether `last_used_at` is current; this reads all tokens from the store.
 
         Raises:
             ForbiddenError: The caller may not manage.
         """
         self._must_manage(caller)
-        await self._book.refresh()
-        return sorted(self._book.snapshot.tokens.values(), key=lambda token: token.name)
+        if with_use:
+            tokens = await self._book.tokens_with_use()
+        else:
+            await self._book.refresh()
+            tokens = list(self._book.snapshot.tokens.values())
+        return sorted(tokens, key=lambda token: token.name)
 
     async def create_token(
         self,
@@ -495,8 +503,7 @@ class AccessAdmin:
             )
 
     async def _token(self, word: str) -> StoredToken:
-        await self._book.refresh()
-        tokens = self._book.snapshot.tokens
+        tokens = {token.prefix: token for token in await self._book.tokens_with_use()}
         prefix = word[:11]
         token = tokens.get(prefix) if word.startswith("tg_") else None
         if token is not None and word not in {prefix, f"{prefix}…"}:

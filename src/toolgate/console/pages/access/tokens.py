@@ -22,7 +22,7 @@ _GRACES = (("0", "Immediately"), ("3600", "After an hour"), ("86400", "After a d
 
 
 async def _list(request: PageRequest) -> Response:
-    tokens = await request.gateway.admin.tokens(request.caller)
+    tokens = await request.gateway.admin.tokens(request.caller, with_use=True)
     word = request.query_value("q").strip().casefold()
     return request.page(
         "tokens.html",

@@ -90,7 +90,8 @@ def _values(row: StoredToken) -> dict[str, Any]:
 @routes.get("tokens", pages="tokens")
 async def tokens(call: Call) -> TokenList:
     """List the tokens."""
-    return TokenList(tokens=[_token(row) for row in await call.gateway.admin.tokens(call.caller)])
+    rows = await call.gateway.admin.tokens(call.caller, with_use=True)
+    return TokenList(tokens=[_token(row) for row in rows])
 
 
 class CreateToken(Body):

@@ -377,13 +377,14 @@ WORKSPACE = json.dumps(
 
 
 def only(home: Path, **files: str) -> None:
-    """Leave these files of clients and no others: `cursor`, `claude`."""
+    """Leave these files of clients and no others: `cursor`, `claude`, `project`, `zed`."""
     for name in FILES:
         (home / name).unlink()
     places = {
         "cursor": ".cursor/mcp.json",
         "claude": ".config/Claude/claude_desktop_config.json",
         "project": "work/.cursor/mcp.json",
+        "zed": ".config/zed/settings.json",
     }
     for client, text in files.items():
         (home / places[client]).parent.mkdir(parents=True, exist_ok=True)
@@ -489,6 +490,27 @@ def test_files_that_cannot_be_read_are_told_apart_from_files_without_servers(
     assert done.returncode == 3
     assert "mcp.json, line 2: mcpServers is not an object with servers by name." in done.stderr
     assert "No MCP servers were found in the readable files of other clients" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        '{"source": "extension", "enabled": true, "settings": {"database_url": "postgres://x"}}',
+        '{"settings": {"github_personal_access_token": "secret"}}',
+    ],
+)
+def test_a_server_of_a_zed_extension_is_skipped_with_what_to_do(
+    entry: str, home: Path, toolgate: Run
+) -> None:
+    only(home, zed=f'{{"context_servers": {{"pg": {entry}, "t": {{"command": "uvx"}}}}}}')
+    done = toolgate("init", "--no-check", "--yes", "--by-reference")
+    shown = " ".join(done.stdout.split())
+    assert done.returncode == 0, done.stderr
+    assert "pg skipped; a Zed extension starts it, and the file does not say how" in shown
+    assert "toolgate add NAME -- COMMAND" in shown
+    checked = toolgate("config", "check")
+    assert checked.returncode == 0, checked.stderr
+    assert "pg" not in checked.stdout + checked.stderr
 
 
 def test_an_entry_that_is_no_server_is_shown_as_one_that_cannot_be_used(

@@ -295,6 +295,14 @@ def test_toolgate_itself_is_never_taken_over(entry: dict[str, Any], tmp_path: Pa
     )
 
 
+def test_what_a_zed_extension_starts_is_left_out_with_the_reason(tmp_path: Path) -> None:
+    entry = {"source": "extension", "settings": {"database_url": "postgres://x"}}
+    settings = imported(tmp_path, json.dumps({"context_servers": {"pg": entry}}))
+    assert settings.servers == ()
+    (notice,) = settings.notices
+    assert "server 'pg' is left out: a Zed extension starts it" in notice
+
+
 @pytest.mark.parametrize("entry", OTHERS.values(), ids=OTHERS)
 def test_what_only_looks_like_toolgate_is_taken(entry: dict[str, Any]) -> None:
     assert not is_toolgate(entry)

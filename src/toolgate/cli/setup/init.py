@@ -374,10 +374,11 @@ def _show(files: Sequence[ClientFile], choices: Sequence[Choice], machine: Machi
 
 
 def _row(choice: Choice, machine: Machine) -> tuple[str, ...]:
-    same = "skipped" if choice.is_twin else "exists"
-    verdict = {"new": "", "same": same, "self": "skipped", "elsewhere": "skipped"}.get(
-        choice.state, "invalid"
-    )
+    verdict = {
+        "new": "",
+        "same": "skipped" if choice.is_twin else "exists",
+        "broken": "invalid",
+    }.get(choice.state, "skipped")
     remarks = [word for word in (verdict, *choice.remarks) if word]
     return (
         choice.file.client.title,

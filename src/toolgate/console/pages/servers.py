@@ -417,6 +417,9 @@ def _servers_of_clients() -> list[Candidate]:
                 config=server.config,
                 location=where,
                 notices=server.notices,
+                error=f"{server.name} in {where}: {server.client_only}."
+                if server.client_only
+                else "",
             )
             for server in file.servers
             if not server.is_toolgate

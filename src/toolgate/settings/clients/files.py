@@ -59,6 +59,9 @@ class Translation:
     notices: tuple[str, ...] = ()
     """What could not be converted, for people."""
 
+    client_only: str = ""
+    """Why only its client can start the server; empty if Toolgate can."""
+
 
 def server_tables(document: ConfigDocument, *, project: str = "") -> Iterator[tuple[KeyPath, Json]]:
     """Yield the tables of a document that hold servers by name, with their paths.
@@ -145,7 +148,27 @@ def translate(entry: Json, path: Path) -> Translation:
             if path.name in OPENCODE_FILES:
                 config[name] = _from_opencode(config[name], notices)
             config[name] = _rewritten(config[name], notices, bare=_expands_bare_names(path))
-    return Translation(config=config, notices=tuple(dict.fromkeys(notices)))
+    return Translation(
+        config=config,
+        notices=tuple(dict.fromkeys(notices)),
+        client_only=_EXTENSION_OF_ZED if _belongs_to_extension(entry, config) else "",
+    )
+
+
+_EXTENSION_OF_ZED = (
+    "a Zed extension starts it, and the file does not say how; with the command from the server's "
+    "documentation: toolgate add NAME -- COMMAND"
+)
+
+
+def _belongs_to_extension(entry: Json, config: Json) -> bool:
+    """Whether the code of a Zed extension starts the server: the file has only its settings.
+
+    See https://zed.dev/docs/ai/mcp; older versions write no `source`.
+    """
+    if "command" in config or "url" in config:
+        return False
+    return entry.get("source") == "extension" or isinstance(entry.get("settings"), dict)
 
 
 def _at(root: Json, path: KeyPath) -> Json | None:

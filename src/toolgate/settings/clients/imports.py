@@ -128,6 +128,9 @@ def _import_entry(
     rules = rule_files(path, project=project, home=home, environ=reading.environ)
     reading.files += [file for file in rules if file not in reading.files and is_file(file)]
     translation = translate(cast("Json", entry), path)
+    if translation.client_only:
+        reading.notices.append(f"{where}: server {name!r} is left out: {translation.client_only}.")
+        return
     config = with_denials(translation.config, str(location.path[-1]), location.document, rules)
     if name != location.path[-1]:
         config["title"] = str(location.path[-1])

@@ -135,6 +135,9 @@ class FoundServer:
     notices: tuple[str, ...] = ()
     """What could not be converted, for people."""
 
+    client_only: str = ""
+    """Why only its client can start it; empty if Toolgate can."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ClientFile:
@@ -468,6 +471,7 @@ def _server(
         project=project,
         is_toolgate=is_toolgate(entry),
         notices=translation.notices,
+        client_only=translation.client_only,
     )
 
 

@@ -22,9 +22,9 @@ from toolgate.types import Json, ServerSpec, json_object
 
 __all__ = ["Choice", "choose_servers", "text_with_copies", "text_with_references"]
 
-State: TypeAlias = Literal["new", "same", "self", "elsewhere", "broken"]
+State: TypeAlias = Literal["new", "same", "self", "elsewhere", "client_only", "broken"]
 """`new`: is imported. `same`: exists already. `self`: is Toolgate. `elsewhere`: belongs to a
-project that is not open. `broken`: is invalid."""
+project that is not open. `client_only`: only its client can start it. `broken`: is invalid."""
 
 _IDENTITY_KEYS = (
     "command",
@@ -194,7 +194,7 @@ def text_with_references(
         if not any(choice.state == "new" for choice in here):
             continue
         table: Json = {"file": _with_tilde(file_path, home)}
-        skip = [c.server.name for c in here if c.state in {"same", "broken"}]
+        skip = [c.server.name for c in here if c.state in {"same", "client_only", "broken"}]
         rename = {
             c.server.name: c.name
             for c in here
@@ -221,6 +221,8 @@ def _choice(
     if server.project and not every_project and not cwd.is_relative_to(server.project):
         remark = f"belongs to {_with_tilde(Path(server.project), home)}"
         return Choice(file=file, server=server, state="elsewhere", remarks=(remark,))
+    if server.client_only:
+        return Choice(file=file, server=server, state="client_only", remarks=(server.client_only,))
     try:
         spec = server_spec(server.name, server.config, source=str(file.path))
     except SettingError as error:

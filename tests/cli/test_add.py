@@ -187,6 +187,23 @@ def test_what_is_no_server_is_refused_with_an_example(
     assert sentence in done.err
 
 
+def test_a_server_that_ends_at_once_is_shown_with_what_it_said(
+    folder: Path, command: Command
+) -> None:
+    script = "echo Cannot connect to the Docker daemon >&2; exit 125"
+    done = command("add", "box", "--", "sh", "-c", script)
+    assert done.status == SUCCESS
+    assert "It is not ready yet. Cannot connect to the Docker daemon." in done.err
+    assert "toolgate servers test box" in done.err
+    assert "Cannot connect to the Docker daemon." in command("servers", "list").out
+
+
+def test_a_url_of_another_kind_is_no_command(folder: Path, command: Command) -> None:
+    done = command("add", "ftp://files.example/mcp")
+    assert done.status == USAGE_ERROR
+    assert "is not a server URL. Expected: http://HOST[:PORT]/PATH or https://" in done.err
+
+
 @pytest.mark.parametrize(
     ("entry", "remark"),
     [

@@ -10,6 +10,7 @@ import typer
 
 from toolgate.base import run_file
 from toolgate.base.run_file import RunFile, WorkerState
+from toolgate.cli.client._failure_causes import cause_of
 from toolgate.cli.client._gateway_client import GatewayClient
 from toolgate.cli.client._http_exchange import over_http
 from toolgate.cli.client._load_settings import load_settings, store_url
@@ -85,8 +86,8 @@ async def _status(as_json: bool) -> int:
         if server["state"] not in {"ready", "disabled", "asleep"} or (
             server["state"] == "disabled" and error
         ):
-            problem = one_line(str(error or "starting"))
-            print_text(f"  {server['name']}: {server['state']}. {problem}")
+            problem = f". {one_line(cause_of(server).found)}" if error else ""
+            print_text(f"  {server['name']}: {server['state']}{problem}")
     if len(responding) > 1 or others:
         note(other_gateways_note([*responding[1:], *others]))
     return SUCCESS

@@ -11,9 +11,9 @@ import anyio
 
 from toolgate import settings
 from toolgate.base import run_file
+from toolgate.cli.client._failure_causes import Cause, find_cause, telling_line
 from toolgate.cli.client._gateway_client import GatewayClient
 from toolgate.cli.setup._check import Check
-from toolgate.cli.setup._failure_causes import Cause, find_cause, telling_line
 from toolgate.cli.terminal._output import plural
 from toolgate.settings import Settings
 from toolgate.types import Json, ServerSpec

@@ -57,6 +57,8 @@ _OWN_KEYS = frozenset(field.name for field in fields(ServerTable)) - {
 }
 """Keys of `[server.NAME]` that an entry in a client's form may have as well; `translate` converts
 those that clients write in other forms."""
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+"""Start of a URL of any scheme; the settings say which are allowed."""
 _NOISE = re.compile(r"^(?:mcp[-_])?(?:server[-_])?(?=\w)")
 """Meaningless start of a package name: `mcp-server-`."""
 
@@ -136,7 +138,7 @@ def read_servers(words: Sequence[str], name: str = "") -> dict[str, Json]:
     text = " ".join(words).strip()
     if text.startswith(("{", '"')):
         servers = _from_json(text)
-    elif re.match(r"https?://", text, re.IGNORECASE) and len(text.split()) == 1:
+    elif _URL.match(text) and len(text.split()) == 1:
         servers = {_name_of_url(text): {"url": text}}
     else:
         command = _without_prompt(_split(text) if len(words) == 1 else list(words))

@@ -8,6 +8,7 @@ import anyio
 import typer
 from typer.core import TyperCommand
 
+from toolgate.cli.client._failure_causes import cause_of
 from toolgate.cli.client._gateway_client import GatewayResponseError
 from toolgate.cli.client._open_gateway import open_gateway
 from toolgate.cli.terminal._exit import FAILED, SUCCESS
@@ -237,5 +238,6 @@ def _report(result: Json, *, save: bool) -> None:
     elif server.get("login_hint"):
         note(str(server["login_hint"]))
     else:
-        note(f"It is not ready yet: {server.get('last_error') or 'still starting'}")
-        note(f"See: toolgate servers test {name}")
+        cause = cause_of({**server, "name": name})
+        note(f"It is not ready yet. {cause.found}")
+        note(cause.hint)

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, cast
 import anyio
 import typer
 
+from toolgate.cli.client._failure_causes import cause_of
 from toolgate.cli.client._gateway_client import path_of
 from toolgate.cli.client._load_settings import load_settings, unknown_server
 from toolgate.cli.client._open_gateway import find_running, find_running_by_file, open_gateway
@@ -231,7 +232,7 @@ def _remark(server: Json) -> str:
         count = plural(quarantined, "definition")
         return f"{count} quarantined: toolgate servers approve {server['name']}"
     if server.get("last_error") and server["state"] != "ready":
-        return str(server["last_error"])
+        return cause_of(server).found
     if server["state"] == "asleep":
         return "the next call starts it"
     if server["state"] == "connecting":

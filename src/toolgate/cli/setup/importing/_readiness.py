@@ -3,12 +3,11 @@
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
 
 import anyio
 
+from toolgate.cli.client._failure_causes import cause_of
 from toolgate.cli.client._open_gateway import open_gateway
-from toolgate.cli.setup._failure_causes import find_cause, telling_line
 from toolgate.cli.setup.importing._choices import Choice
 from toolgate.settings import expand_home
 from toolgate.types import Json
@@ -105,15 +104,8 @@ def _readiness_of(row: Json) -> Readiness:
         return Readiness(
             name=name, state="still starting", next_step=f"toolgate servers test {name}"
         )
-    stderr = cast("list[str]", row.get("stderr_tail") or [])
-    if (cause := find_cause(name, error, stderr)) is not None:
-        return Readiness(name=name, state="failed", found=cause.found, next_step=cause.hint)
-    return Readiness(
-        name=name,
-        state="failed",
-        found=telling_line(stderr) or error,
-        next_step=f"toolgate servers test {name}",
-    )
+    cause = cause_of(row)
+    return Readiness(name=name, state="failed", found=cause.found, next_step=cause.hint)
 
 
 def _in_number(state: str, count: int) -> str:

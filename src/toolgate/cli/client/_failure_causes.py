@@ -5,9 +5,11 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
-__all__ = ["Cause", "find_cause", "telling_line"]
+from toolgate.types import Json
+
+__all__ = ["Cause", "cause_of", "find_cause", "telling_line"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +108,20 @@ def find_cause(
             if match:
                 return explain(match, server)
     return None
+
+
+def cause_of(server: Json) -> Cause:
+    """Say why a server that a gateway lists is not ready, by its error message and stderr.
+
+    Args:
+        server: As `/api/v1/servers` has it.
+    """
+    name, error = str(server["name"]), str(server.get("last_error") or "")
+    stderr = cast("list[str]", server.get("stderr_tail") or [])
+    return find_cause(name, error, stderr, is_stored=server.get("source") == "store") or Cause(
+        found=telling_line(stderr) or error or "It is still starting.",
+        hint=f"See: toolgate servers test {name}",
+    )
 
 
 def _corrected(server: FailedServer, change: str, where: str, *, again: str) -> str:

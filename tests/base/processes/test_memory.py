@@ -3,7 +3,10 @@
 import gc
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
+
+import pytest
 
 from toolgate.base.processes.memory import set_aside, starting, uncollected
 
@@ -60,26 +63,41 @@ def test_the_collector_waits_while_many_objects_are_made() -> None:
     assert gc.isenabled()
 
 
-def test_what_a_start_makes_is_never_scanned() -> None:
-    made: list[list[int]] = []
-    before = gc.get_freeze_count()
-    try:
-        with starting():
-            made.append([])
-            assert not gc.isenabled()
-        assert gc.isenabled()
-        assert gc.get_freeze_count() > before
-        assert not any(item is made[0] for item in gc.get_objects())
-    finally:
-        gc.unfreeze()
+@pytest.fixture
+def scanned() -> Iterator[list[int]]:
+    """Sizes of the scans of the garbage collector, which is as before afterwards."""
+    sizes: list[int] = []
 
+    def note(phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            sizes.append(sum(map(len, map(gc.get_objects, range(info["generation"] + 1)))))
 
-def test_a_process_that_serves_scans_new_objects_less_often() -> None:
     default = gc.get_threshold()
+    gc.collect()
+    gc.callbacks.append(note)
     try:
-        set_aside()
-        assert gc.get_threshold()[0] > default[0]
-        assert gc.get_threshold()[1:] == default[1:]
+        yield sizes
     finally:
+        gc.callbacks.remove(note)
         gc.set_threshold(*default)
         gc.unfreeze()
+
+
+def test_what_a_start_makes_is_never_scanned(scanned: list[int]) -> None:
+    before = gc.get_freeze_count()
+    with starting():
+        made = [[number] for number in range(10_000)]
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    assert gc.get_freeze_count() > before
+    assert not any(item is made[0] for item in gc.get_objects())
+    assert max(scanned, default=0) < len(made)
+
+
+def test_a_process_that_serves_scans_seldom_and_few_objects_at_a_time(scanned: list[int]) -> None:
+    default = gc.get_threshold()
+    set_aside()
+    assert gc.get_threshold()[0] > default[0]
+    kept = [[number] for number in range(100_000)]
+    assert 0 < len(scanned) < len(kept) / default[0]
+    assert max(scanned) < 20_000

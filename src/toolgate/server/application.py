@@ -168,6 +168,7 @@ class HttpApplication:
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         elif scope["type"] == "http":
+            await self._requests.wait_to_start()
             if self._is_proxied:
                 scope = self._forwarded.apply(scope)
             headers = scope[HEADERS] = dict(scope["headers"])

@@ -241,7 +241,7 @@ _ALL = (
     Metric(
         name="toolgate_overload_refusals",
         kind="counter",
-        description="Requests refused because the event loop delay exceeded serve.max_lag_s.",
+        description="Requests refused because the delay exceeded serve.max_lag_s.",
     ),
     Metric(
         name="toolgate_event_loop_stalls",

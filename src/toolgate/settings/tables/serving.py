@@ -39,9 +39,9 @@ class ServeSettings:
     Addresses in `trusted_proxies` are not limited."""
 
     max_lag_s: float = between(1.0, 0.05, 60)
-    """Event loop delay in seconds above which the gateway considers itself overloaded, 0.05 to 60.
-    It then refuses callers whose number of running requests is at or above the average, with
-    `Retry-After`.
+    """Delay in seconds, of the event loop or of requests that wait to start, above which the
+    gateway considers itself overloaded, 0.05 to 60. It then refuses callers whose number of running
+    requests is at or above the average, with `Retry-After`.
     """
 
     max_depth: int = between(200, 10, 900)

@@ -19,13 +19,16 @@ import pytest
 from hypothesis import HealthCheck, settings
 from sqlalchemy import Connection, event
 
-from tests.postgres import postgres  # noqa: F401 - a fixture
 from toolgate.base.logs import ByServer
 
 # As the program itself does before numpy is loaded: several tests run at once, and threads that
-# wait for each other made learning 440 prompts take 29 s instead of 3 on a busy machine.
+# wait for each other made learning 440 prompts take 29 s instead of 3 on a busy machine. Only
+# pytest-randomly loads numpy even earlier; the workers of pytest-xdist inherit the variables.
 for _name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
     os.environ.setdefault(_name, "1")
+
+# Fixtures of modules that load numpy, so they cannot be imported above.
+pytest_plugins = ["tests.postgres"]
 
 AUTHORITY = Path(__file__).with_name("authority.pem")
 """Signs no certificate. Reading the hundred and more authorities of the system takes 40 ms."""

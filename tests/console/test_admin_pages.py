@@ -216,6 +216,20 @@ async def test_settings_are_shown_with_their_source_and_changed_with_the_differe
         ]
 
 
+async def test_settings_are_folded_by_table_unless_changed_or_searched(tmp_path: Path) -> None:
+    settings = file_settings(tmp_path, "version = 1\n\n[discovery]\nbudget_tokens = 900\n")
+    async with open_console(settings=settings) as place:
+        every, found = await place.page("settings"), await place.page("settings", q="drain")
+    sections = re.findall(
+        r'<details class="section"( open)?><summary><h2 class="mono">(.*?)<', every
+    )
+    unfolded = [table for is_open, table in sections if is_open]
+    assert unfolded == ["toolgate.toml", "[discovery]", "[store]"]
+    assert len(sections) > 10
+    assert "1 changed" in visible_text(every)
+    assert re.search(r'<details class="section" open><summary><h2 class="mono">\[serve\]', found)
+
+
 async def test_settings_of_a_gateway_built_in_python_are_not_called_defaults() -> None:
     async with open_console({}, settings=Settings(optimization="bm25")) as place:
         shown = visible_text(await place.page("settings", source="code"))

@@ -1,6 +1,7 @@
 """The Settings pages: every setting with its source, and the diff of a change."""
 
 import difflib
+from dataclasses import dataclass
 from itertools import groupby
 
 from starlette.responses import Response
@@ -13,6 +14,25 @@ from toolgate.settings import DescribedSetting
 __all__ = ["ROUTES"]
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Group:
+    """The settings of a table of `toolgate.toml`."""
+
+    table: str
+    """Name of the table; empty: top of the file."""
+
+    rows: list[DescribedSetting]
+    """Its settings."""
+
+    is_open: bool
+    """Whether they are shown although none was changed, since they were searched for."""
+
+    @property
+    def changed(self) -> int:
+        """Number of settings with a value of their own."""
+        return sum(row.source != "default" for row in self.rows)
+
+
 async def _list(request: PageRequest) -> Response:
     rows = await request.gateway.manage.settings.all(request.caller)
     word, source = request.query_value("q").strip().lower(), request.query_value("source")
@@ -21,10 +41,13 @@ async def _list(request: PageRequest) -> Response:
         for row in rows
         if word in f"{row.name} {row.description}".lower() and (not source or row.source == source)
     ]
-    groups = groupby(matching, lambda row: ".".join(row.key[:-1]))
+    tables = groupby(matching, lambda row: ".".join(row.key[:-1]))
     return request.page(
         "settings.html",
-        groups=[(table, list(group)) for table, group in groups],
+        groups=[
+            _Group(table=table, rows=rows, is_open=bool(word or source))
+            for table, rows in ((table, list(rows)) for table, rows in tables)
+        ],
         total=len(rows),
         word=request.query_value("q"),
         source=source,

@@ -230,6 +230,26 @@ async def test_settings_are_folded_by_table_unless_changed_or_searched(tmp_path:
     assert re.search(r'<details class="section" open><summary><h2 class="mono">\[serve\]', found)
 
 
+async def test_a_picked_tool_is_added_to_the_pinned_ones() -> None:
+    async with open_console() as place:
+        await place.app.gateway.admin.save_project(Caller.local(), "web", settings={}, new=True)
+        offered = await place.page("options", only="tools", pick="no")
+        assert "notes:find" in offered
+        assert ">notes<" not in offered, "a server cannot be pinned"
+        state = re.search(r'name="state" value="(\w+)"', await place.page("project", name="web"))
+        assert state is not None
+        await place.send(
+            "project",
+            name="web",
+            state=state[1],
+            do="save",
+            pinned="notes:add",
+            pick="notes:find",
+        )
+        saved = await place.app.gateway.admin.project(Caller.local(), "web")
+        assert saved.settings.pinned == ("notes:add", "notes:find")
+
+
 async def test_settings_of_a_gateway_built_in_python_are_not_called_defaults() -> None:
     async with open_console({}, settings=Settings(optimization="bm25")) as place:
         shown = visible_text(await place.page("settings", source="code"))

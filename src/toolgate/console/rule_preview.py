@@ -81,10 +81,10 @@ def _match(pattern: str, entries: Sequence[CatalogEntry]) -> PatternMatch:
     return PatternMatch(pattern=pattern, count=len(keys), keys=keys[:_SHOWN])
 
 
-def options_of(request: PageRequest, word: str) -> list[str]:
-    """Return names of servers, then keys of tools, that contain a word."""
+def options_of(request: PageRequest, word: str, *, tools_only: bool = False) -> list[str]:
+    """Return names of servers (unless `tools_only`), then keys of tools, that contain a word."""
     word = word.strip().lower()
-    servers = request.gateway.servers.names(request.caller)
+    servers = () if tools_only else request.gateway.servers.names(request.caller)
     names = [name for name in servers if word in name.lower()]
     keys = (
         tool.key

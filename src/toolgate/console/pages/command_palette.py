@@ -110,9 +110,9 @@ async def _navigation(request: PageRequest) -> Response:
 
 async def _options(request: PageRequest) -> Response:
     """Return servers and tools for a picker."""
-    return request.page(
-        "pattern_options.html", options=options_of(request, request.query_value("pick"))
-    )
+    tools_only = request.query_value("only") == "tools"
+    options = options_of(request, request.query_value("pick"), tools_only=tools_only)
+    return request.page("pattern_options.html", options=options)
 
 
 async def _preview(request: PageRequest) -> Response:

@@ -69,7 +69,10 @@ async def _show(request: PageRequest) -> Response:
         searches=_searches(project.settings.optimization),
         modes=_MODES,
         limits=LIMITS,
-        servers=request.gateway.servers.names(request.caller),
+        servers=sorted(
+            request.gateway.servers.names(request.caller),
+            key=lambda server: (server not in project.servers, server.casefold()),
+        ),
         general=request.app.settings,
     )
 
@@ -99,7 +102,7 @@ def _settings(request: PageRequest, project: ProjectView) -> Json:
         "optimization": request.value("optimization") or None,
         "mode": request.value("mode") or None,
         "budget_tokens": _number("The token budget", request.value("budget_tokens")),
-        "pinned": [line.strip() for line in request.value("pinned").splitlines() if line.strip()],
+        "pinned": _pinned(request),
     }
     if project.name == DEFAULT_PROJECT:
         return changes
@@ -112,6 +115,12 @@ def _settings(request: PageRequest, project: ProjectView) -> Json:
     if project.source == "store":
         changes["servers"] = request.form_values("servers")
     return changes
+
+
+def _pinned(request: PageRequest) -> list[str]:
+    """Return the keys of the submitted tools, including the picked one."""
+    lines = [*request.value("pinned").splitlines(), request.value("pick")]
+    return list(dict.fromkeys(line.strip() for line in lines if line.strip()))
 
 
 def _searches(current: str) -> list[tuple[str, str]]:

@@ -15,6 +15,17 @@ _HOUR: Final = re.compile(r"(\d{1,2})(?:([ap])m|h(\d\d)?)")
 # Words that may come between a day and a time of day.
 _AT: Final = frozenset({"at", "um", "a", "as", "om", "las", "@", ","})
 
+_BEFORE_HOURS: Final = frozenset({"at", "um", "om", "las", "@"})
+"""Those after which a bare number is an hour: `yesterday at 9`."""
+
+_HOURS: Final = frozenset({"uhr", "uur", "h", "hours", "heures", "horas"})
+"""Words after the number of an hour."""
+
+_O_CLOCK: Final = ("o", "'", "clock")
+
+_LATE: Final = frozenset({"afternoon", "evening"})
+"""Parts of the day whose hours count from noon: `at 3 this afternoon`."""
+
 
 class DateClock(DateText):
     """Reads times of day."""
@@ -25,11 +36,15 @@ class DateClock(DateText):
         while self._word(at) in _AT:
             at += 1
         clock = self._clock(at)
+        hour = self._number(at, 0, 23)
+        # `yesterday 5 changes` has no hour: a bare number needs a word before or after it.
+        is_hour = self._word(at - 1) in _BEFORE_HOURS or self._word(at + 1) in _HOURS
+        if clock is None and hour >= 0 and is_hour:
+            clock = time(hour), False, at + 1
         if clock is None or isinstance(name.since, datetime):
             return name
         moment, zulu, beyond = clock
-        if self._word(beyond) in {"uhr", "h", "hours"}:
-            beyond += 1
+        beyond += self._word(beyond) in _HOURS
         if self._word(beyond) in {"utc", "gmt"}:
             zulu, beyond = True, beyond + 1
         zone = UTC if zulu else self.zone
@@ -54,6 +69,8 @@ class DateClock(DateText):
             half = {"am": "a", "pm": "p"}.get(self._word(at + 1), "")
             parts = [int(word), 0]
             at += bool(half)
+        elif (hour := self._spoken_hour(at)) is not None:
+            return hour
         else:
             return None
         if not half and self._word(at + 1) in {"am", "pm"}:
@@ -68,6 +85,24 @@ class DateClock(DateText):
             return None
         return time(hour, parts[1], parts[2] if len(parts) > 2 else 0), zulu, at + 1
 
+    def _spoken_hour(self, at: int) -> tuple[time, bool, int] | None:
+        """Read `nine o'clock`, `9 this morning` and `3 in the afternoon`."""
+        hour = self._number(at, 1, 12)
+        # Only hours up to twelve are said like this; 14 this morning is a count.
+        if hour < 0:
+            hour = words.NUMBERS.get(self._word(at), -1)
+        if not 1 <= hour <= 12:
+            return None
+        beyond = at + 1
+        if self._phrase(beyond, _O_CLOCK):
+            beyond += len(_O_CLOCK)
+        part = self._word(beyond + 1) if self._word(beyond) == "this" else ""
+        if self._phrase(beyond, ("in", "the")):
+            part, beyond = self._word(beyond + 2), beyond + 3
+        if part not in _LATE | {"morning"} and self._word(beyond - 1) != "clock":
+            return None
+        return time(hour % 12 + 12 * (part in _LATE)), False, beyond
+
     def _clock_alone(self, at: int, connector: Connector) -> Name | None:
         """Return a time of today, after a time word: `since 9 am`, `between 9:00 and 17:00`.
 
@@ -80,7 +115,7 @@ class DateClock(DateText):
         if clock is None:
             return None
         moment, zulu, beyond = clock
-        beyond += self._word(beyond) in {"uhr", "h", "hours", "heures", "horas", "uur"}
+        beyond += self._word(beyond) in _HOURS
         name = self._on_day(self.today, moment, beyond, zulu=zulu)
         # Midnight can be the start or the end of a day.
         if self._word(at) in words.CLOCK_WORDS and moment == time() and connector == "until":

@@ -26,8 +26,15 @@ PAIR_SIGNS: Final = frozenset({"-", "\u2013"})
 _VERSION: Final = frozenset({"version", "v", "build", "release", "port", "id", "ip", "rev"})
 
 _DAY_PARTS: Final = frozenset(
-    {"morning", "afternoon", "evening", "morgen", "nachmittag", "abend", "matin", "soir"}
+    [
+        *("morning", "afternoon", "evening"),
+        *("morgen", "fruh", "vormittag", "nachmittag", "abend"),
+        *("matin", "apres-midi", "soir", "manana", "tarde", "noche", "ochtend", "middag", "avond"),
+    ]
 )
+
+_THIS: Final = frozenset({"this", "ce", "cet", "esta"})
+"""Before a part of the day, which then is today's."""
 
 _NOT_TOMORROW: Final = frozenset(
     [
@@ -113,7 +120,7 @@ class DateDays(DateClock):
             shift, beyond = -2, at + 3
         elif self._phrase(at, ("avant", "hier")) and self._speaks_french():
             shift, beyond = -2, at + 2
-        elif word == "this" and self._word(at + 1) in _DAY_PARTS:
+        elif word in _THIS and self._word(at + 1) in _DAY_PARTS:
             shift, beyond = 0, at + 2
         elif self._phrase(at, ("last", "night")):
             shift, beyond = -1, at + 2
@@ -125,8 +132,10 @@ class DateDays(DateClock):
         if shift is None:
             return None
         # The part of the day is ignored: `yesterday morning` means the whole of yesterday.
-        if word in words.DAYS and self._word(beyond) in _DAY_PARTS:
-            beyond += 1
+        # Spanish puts two words before it: `ayer por la tarde`.
+        if word in words.DAYS:
+            beyond += 2 * self._phrase(beyond, ("por", "la"))
+            beyond += self._word(beyond) in _DAY_PARTS
         since, until = calendar.day(self.today + timedelta(days=shift))
         return Name(since, until, beyond, day=True)
 
@@ -247,7 +256,7 @@ class DateDays(DateClock):
             return self._dated(month, day, day, year, beyond + 4)
         dotted = beyond + (self._word(beyond) == ".")
         if self._word(dotted) in PAIR_SIGNS | {"to", "bis", "au", "al", "tot", "through"}:
-            more, after = self._day_number(dotted + 1)
+            more, after = self._day_number(self._past_articles(dotted + 1))
             if more > day:
                 last, beyond = more, after
         if self._word(beyond) == ".":

@@ -117,18 +117,25 @@ class DateNames(DateUnits):
 
     def _holiday(self, at: int, connector: Connector) -> Name | None:
         """Read a holiday: `since Christmas`, `Easter 2025`; without a year, the latest one."""
+        # An adjective makes a name a date even without a time word: `last Christmas`.
+        side = words.ADJECTIVES.get(self._word(at), 0)
+        at += bool(side)
         for tokens, day_in in HOLIDAY_NAMES.get(self._word(at), ()):
             if not self._phrase(at, tokens):
                 continue
             year, beyond = self._year_after(at + len(tokens))
             if year > 0:
                 return Name(*calendar.day(day_in(year)), beyond, day=True)
+            if not side and self._word(beyond) in words.LATER_ADJECTIVES:
+                side, beyond = words.LATER_ADJECTIVES[self._word(beyond)], beyond + 1
             # Alone it is not a date: `christmas cards` name none, and `easter` may be a person.
-            if connector not in {"since", "after", "newer", "before", "until", "pair"}:
+            is_bound = connector in {"since", "after", "newer", "before", "until", "pair"}
+            if not side and not is_bound:
                 return None
             this_year = day_in(self.today.year)
-            past = connector not in {"until", "before"} and this_year > self.today
-            later = connector in {"until", "before"} and this_year < self.today
+            ahead = side > 0 or (not side and connector in {"until", "before"})
+            past = not ahead and this_year > self.today
+            later = ahead and this_year < self.today
             day = day_in(self.today.year + later - past)
             return Name(*calendar.day(day), beyond, day=True)
         return None

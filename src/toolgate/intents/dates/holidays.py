@@ -41,6 +41,12 @@ def _nth_weekday(month: int, weekday: int, number: int) -> Callable[[int], date]
     return day
 
 
+def _kings_day(year: int) -> date:
+    """Return 27 April, or the day before if that is a Sunday."""
+    day = date(year, 4, 27)
+    return day - timedelta(days=day.weekday() == 6)
+
+
 _DAYS: Final[tuple[tuple[Callable[[int], date], str], ...]] = (
     (
         _fixed(1, 1),
@@ -55,6 +61,7 @@ _DAYS: Final[tuple[tuple[Callable[[int], date], str], ...]] = (
     (_around_easter(-2), "good friday|karfreitag|vendredi saint|viernes santo|goede vrijdag"),
     (_around_easter(0), "easter|easter sunday|ostern|ostersonntag|paques|pascua|pasen|paaszondag"),
     (_around_easter(1), "easter monday|ostermontag|lundi de paques|lunes de pascua|paasmaandag"),
+    (_kings_day, "koningsdag"),
     (
         _fixed(5, 1),
         "may day|tag der arbeit|fete du travail|dia del trabajo|dia del trabajador"

@@ -85,9 +85,13 @@ def _compounds() -> Iterator[tuple[str, int]]:
                 yield f"{word}-et-{_FRENCH[ones - 1]}", base + ones
 
 
+_SPOKEN: Final = dict(_compounds())
+
 NUMBERS: Final[dict[str, int]] = {
     **_SMALL,
-    **dict(_compounds()),
+    **_SPOKEN,
+    # Folding keeps the sharp s.
+    **{word.replace("ss", "\u00df"): n for word, n in _SPOKEN.items() if "dreissig" in word},
     "couple": 2,
     "dozen": 12,
     "veintiun": 21,

@@ -92,6 +92,7 @@ _CORES: Final = frozenset(
         *words.CLOCK_WORDS,
         *HOLIDAY_NAMES,
         *("kw", "kalenderwoche", "morning", "afternoon", "evening", "night", "am", "pm", "uhr"),
+        *("matin", "apres-midi", "soir", "tarde", "noche", "clock"),
     ]
 )
 """Every date contains one of these, or digits."""
@@ -316,7 +317,8 @@ class _DateParser(DateNames):
         beyond += self._word(beyond) == "."
         if day < 0 or self._word(beyond) not in joins:
             return None
-        last = self._day_first(self._past_joints(beyond + 1), "pair")
+        last_at = self._past_joints(beyond + 1)
+        last = self._day_first(last_at, "pair") or self._short_german(last_at, "pair")
         if last is None or not last.month:
             return None
         month = as_day(last.since).replace(day=1)

@@ -70,7 +70,9 @@ def _units(rows: dict[Unit, str]) -> dict[str, Unit]:
 
 DAYS: Final[dict[str, int]] = {
     **dict.fromkeys(_words("today tonight heute aujourd'hui hoy vandaag"), 0),
+    **dict.fromkeys(_words("vanochtend vanmorgen vanmiddag vanavond"), 0),
     **dict.fromkeys(_words("yesterday gestern hier ayer gisteren"), -1),
+    **dict.fromkeys(_words("gisterochtend gistermorgen gistermiddag gisteravond"), -1),
     **dict.fromkeys(_words("tomorrow morgen demain manana"), 1),
     **dict.fromkeys(_words("vorgestern avant-hier anteayer antier eergisteren"), -2),
     **dict.fromkeys(_words("ubermorgen uebermorgen apres-demain overmorgen"), 2),

@@ -177,6 +177,12 @@ async def recognizer() -> AsyncIterator[Recognizer]:
         ("so," + " " * 3_000 + "don't show the price list", NONE),
         ("show the price list", "VERSION"),
         ("how do I spell refund request?", NONE),
+        ("how do I write 'show the price list' in French?", NONE),
+        ("my colleague asked about the price list yesterday", NONE),
+        ("I don't want a new price list, just show me the existing ones", "VERSION"),
+        ("Ich will keine neue price list, zeig mir nur die vorhandenen", "VERSION"),
+        ("je ne veux pas de nouvelle price list, montre celles qui existent", "VERSION"),
+        ("I don't want a new price list, just do it the other way", NONE),
         ("do not permit more than three claims", "LIMITS"),
     ],
 )

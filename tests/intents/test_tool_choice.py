@@ -43,6 +43,9 @@ def tool_of(intent: Intent, text: str) -> str | None:
         ("rename the relation a_to_b to c_to_d", "renameRelation"),
         ("lösche die relation auftraege", "deleteRelation"),
         ("zeige mir alle Relationen", "listRelations"),
+        ("can't you just list the relations?", "listRelations"),
+        ("Kannst du mir die Relationen auflisten?", "listRelations"),
+        ("I'd like to list the relations", "listRelations"),
         ("elimina las relaciones", "deleteRelation"),
         ("change the relation so that deleted rows stay", "openRelation"),
         ("remove the key customer_id from the relation", "openRelation"),
@@ -51,6 +54,33 @@ def tool_of(intent: Intent, text: str) -> str | None:
 )
 def test_the_verb_chooses_the_tool(text: str, tool: str) -> None:
     assert tool_of(RELATIONS, text) == tool
+
+
+@pytest.mark.parametrize(
+    ("text", "tool"),
+    [
+        ("which buttons are on the form orders", "listButtons"),
+        ("Welche Buttons hat das Formular orders?", "listButtons"),
+        ("¿Qué botones tiene el formulario orders?", "listButtons"),
+        ("what does the button btn_save on the form orders do", "getButtonInfo"),
+        ("open the form with the red buttons", "openForm"),
+        ("which styles does the form orders use", "openForm"),
+        ("list the forms", "listForms"),
+    ],
+)
+def test_a_part_that_is_named_before_the_object_has_its_own_tool(text: str, tool: str) -> None:
+    forms = Intent(
+        name="FORMS",
+        tool="openForm",
+        tools=("openForm", "listForms", "listButtons", "getButtonInfo", "listStyles"),
+        arguments=(
+            ArgumentSpec(
+                name="formName", kind="name", tools=frozenset({"listButtons", "getButtonInfo"})
+            ),
+        ),
+        keywords={"en": Keywords(exact=("form", "forms", "formular", "formulario"))},
+    )
+    assert tool_of(forms, text) == tool
 
 
 def test_what_no_tool_of_the_intent_does_suggests_none() -> None:

@@ -7,7 +7,10 @@ read a message.
 import re
 from typing import cast
 
-__all__ = ["are_compiled", "compile_all", "late_pattern"]
+__all__ = ["HAN", "are_compiled", "compile_all", "late_pattern"]
+
+HAN = "\u3400-\u9fff"
+"""The range of Chinese characters, which names of tables follow without a blank."""
 
 
 class _LatePattern:

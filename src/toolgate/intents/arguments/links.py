@@ -10,12 +10,15 @@ from typing import Final
 
 from toolgate.intents.arguments.message import ArgumentMessage, Offsets, ReadValue
 from toolgate.intents.arguments.prepared_spec import PreparedSpec
-from toolgate.intents.patterns import late_pattern
+from toolgate.intents.patterns import HAN, late_pattern
 
 __all__ = ["read_link"]
 
 _QUOTED: Final = "\"'`\u201c\u201d\u201e\u00ab\u00bb"
-_NAME: Final = rf"[{_QUOTED}]?(?P<{{}}>(?:(?:db:/)?[\w$]+(?:[./-][\w$]+)*))[{_QUOTED}]?"
+_LETTER: Final = rf"(?:[^\W{HAN}]|\$)"
+_NAME: Final = (
+    rf"[{_QUOTED}]?(?P<{{}}>(?:(?:db:/)?{_LETTER}+(?:[./-]{_LETTER}+)*|[{HAN}]+?))[{_QUOTED}]?"
+)
 _ARTICLE: Final = (
     r"(?:(?:the|a|an|der|die|das|dem|den|la|le|les|el|los|las|de|het|lo|il|os|as)\s+|l')?"
     r"(?:(?:tables?|tabellen?|tablas?|tabel|tabelas?|tabelle|tabella)\s+)?"
@@ -38,6 +41,8 @@ _LINKS: Final = (
         r"(?<!\w)(?:from|von|vom|de|du|desde|van|da|dal|dalla)\s+",
         r"\s+(?:to|into|nach|zu|zur|zum|auf|a|au|vers|naar|para|verso|al|hacia)\s+",
     ),
+    _pair(r"从\s*", r"\s*(?:表)?\s*(?:到|指向)\s*"),
+    _pair(r"(?:在|把|将|连接|关联)\s*", r"\s*(?:表)?\s*(?:和|与|跟|同|到)\s*"),
     _pair(
         r"(?<!\w)(?:connect|link|join|relate|tie|linking|connecting|joining|verbinde|verbinden"
         r"|verknupfe|verknupfen|relie|relier|lie|lier|conecta|conectar|vincula|vincular|relaciona"
@@ -48,7 +53,7 @@ _LINKS: Final = (
 """Best first; the first that matches two names is used."""
 
 _COLUMNS: Final = late_pattern(
-    r"(?<!\w)(?:on|via|using|by|through|over|uber|mit|par|por|op|met|usando|tramite|through|keys?"
+    r"(?<!\w)(?:on|via|using|by|through|over|uber|mit|par|sur|por|op|met|usando|tramite|su|keys?"
     r"|columns?)\s+(?:(?:the|die|der|das|la|le|el|de|het)\s+)?"
     r"(?:(?:columns?|spalten?|colonnes?|columnas?|kolom(?:men)?|colunas?|keys?|fields?)\s+)?"
     + _NAME.format("first")

@@ -6,6 +6,7 @@ from typing import Final
 from toolgate.intents.arguments.message import ArgumentMessage, ReadValue
 from toolgate.intents.arguments.prepared_spec import PreparedSpec
 from toolgate.intents.patterns import late_pattern
+from toolgate.intents.text import fold
 
 __all__ = ["list_items", "read_list"]
 
@@ -27,10 +28,12 @@ _FIRST: Final = late_pattern(
 
 _REST: Final = late_pattern(
     r"\s+(?:called|named|for|to|from|in|into|namens|genannt|für|zur?|in|nomm\w+|appel\w+|pour|à"
-    r"|llamad\w+|para|a|al|genaamd|voor|aan|as)\s.*",
+    r"|llamad\w+|para|a|al|genaamd|voor|aan|as)\s.*"
+    r"|\s+(?:an|hinzu|ein|anlegen|erstellen|hinzufügen|einfügen|aan|toe|aanmaken|toevoegen|maken"
+    r"|please|bitte|svp|graag)$",
     re.IGNORECASE | re.DOTALL,
 )
-"""Text after the last value: `and Pending for the order status`."""
+"""Text after the last value: `and Pending for the order status`, `und Gelb an`."""
 
 _MOST_WORDS: Final = 5
 """Largest number of words in one value (chosen). A longer piece is a sentence, not a value."""
@@ -44,6 +47,9 @@ def read_list(ready: PreparedSpec, message: ArgumentMessage) -> ReadValue | None
         said = clause[0] if clause else ""
         said = _FIRST.sub("", said, count=1)
         items = list_items(said)
+        # `list of values named states with open and closed`: the values come after the last one.
+        if items and re.search(rf"(?<!\w)(?:{ready.words})\s", fold(items[0]).text):
+            continue
         if len(items) > 1 or (items and said.lstrip()[:1] in _QUOTES.strip()):
             begin = message.source.index(items[0], start)
             end = message.source.index(items[-1], begin) + len(items[-1])

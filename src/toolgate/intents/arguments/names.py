@@ -1,17 +1,18 @@
 """Read names: by the phrases of a pack, and live names anywhere in a message."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from toolgate.intents.arguments.message import ArgumentMessage, Offsets, ReadValue
 from toolgate.intents.arguments.prepared_spec import PreparedSpec
 from toolgate.intents.base import ArgumentSpec
+from toolgate.intents.patterns import HAN
 from toolgate.intents.spelling import LEAST_LETTERS, nearest_word
 
 __all__ = ["cased", "known_value", "read_name"]
 
-_WORD: Final = re.compile(r"\w+(?:[.-]\w+)*")
+_WORD: Final = re.compile(rf"[^\W{HAN}]+(?:[.-][^\W{HAN}]+)*|[{HAN}]+")
 _QUOTES: Final = "\"'`\u201c\u201d\u201e\u00ab\u00bb "
 
 _MOST_WORDS: Final = 4
@@ -38,16 +39,27 @@ _BEFORE: Final = frozenset(
 
 
 def read_name(ready: PreparedSpec, message: ArgumentMessage) -> ReadValue | None:
-    """Return the first name that a phrase finds, or a live name anywhere in the message."""
+    """Return the first name that a phrase finds, or a live name anywhere in the message.
+
+    A name that is written exactly counts more than one with a typing error, and a longer one more
+    than the start of it: "the table order items" names neither `orders` nor an item.
+    """
+    words = [match.span() for match in _WORD.finditer(message.folded.text)]
+    live = _live_name(ready, message, words)
+    misspelt: ReadValue | None = None
     unknown: ReadValue | None = None
     for value, span in _by_phrase(ready, message):
+        if value in ready.value_of:
+            if live is not None and live[1][0] == span[0] and live[1][1] > span[1]:
+                return live
+            return ready.value_of[value], span
         known = known_value(ready, value)
         if known is not None:
-            return known, span
+            misspelt = misspelt or (known, span)
         unknown = unknown or (cased(message.text(span), ready.spec), span)
         if not ready.spec.live:
             break
-    return _live_anywhere(ready, message) or unknown
+    return live or misspelt or _misspelt_live_name(ready, message, words) or unknown
 
 
 def _by_phrase(ready: PreparedSpec, message: ArgumentMessage) -> Iterator[tuple[str, Offsets]]:
@@ -64,13 +76,14 @@ def _by_phrase(ready: PreparedSpec, message: ArgumentMessage) -> Iterator[tuple[
                 yield word, message.span_of(start, start + len(word))
 
 
-def _live_anywhere(ready: PreparedSpec, message: ArgumentMessage) -> ReadValue | None:
-    """Return a live name: after an announcing word, else the longest, else a near match."""
+def _live_name(
+    ready: PreparedSpec, message: ArgumentMessage, words: Sequence[Offsets]
+) -> ReadValue | None:
+    """Return a live name anywhere in the message: after an announcing word, else the longest."""
     live = ready.spec.live
     if not live:
         return None
     text = message.folded.text
-    words = [match.span() for match in _WORD.finditer(text)]
     best: tuple[bool, int, ReadValue] | None = None
     for at, (start, _) in enumerate(words):
         for length in range(min(_MOST_WORDS, len(words) - at), 0, -1):
@@ -84,9 +97,16 @@ def _live_anywhere(ready: PreparedSpec, message: ArgumentMessage) -> ReadValue |
                 if best is None or (announced, length) > best[:2]:
                     best = (announced, length, read)
                 break
-    if best is not None:
-        return best[2]
-    for start, end in words:
+    return None if best is None else best[2]
+
+
+def _misspelt_live_name(
+    ready: PreparedSpec, message: ArgumentMessage, words: Sequence[Offsets]
+) -> ReadValue | None:
+    """Return the first live name that is written with a typing error."""
+    live = ready.spec.live
+    text = message.folded.text
+    for start, end in words if live else ():
         said = text[start:end].rpartition(".")[2]
         if len(said) >= LEAST_LETTERS and said not in ready.spec.stop:
             value = known_value(ready, said)

@@ -6,7 +6,7 @@ from typing import Final
 from toolgate.intents.base import NONE, Detection, IntentCandidate, Stage, StageRequest
 from toolgate.intents.detection.courtesy import without_courtesies
 from toolgate.intents.detection.keyword import EXACT, KeywordStage
-from toolgate.intents.detection.negation import without_declined
+from toolgate.intents.detection.negation import refers_back, without_declined
 from toolgate.intents.semantic import split_requests
 
 __all__ = ["OVERRULES", "Cascade", "combine_stages"]
@@ -50,8 +50,11 @@ class Cascade:
         if asked_text == request.text or await self._is_own_form(request, detection.intent):
             return detection
         if asked_text.strip(_SIGNS):
-            detection = await self._classify(replace(request, text=asked_text))
-            return replace(detection, asked_text=asked_text)
+            asked = await self._classify(replace(request, text=asked_text))
+            # "I want no new relation, just show me the existing ones" names its object only once.
+            if asked.intent == NONE and refers_back(asked_text):
+                asked = detection
+            return replace(asked, asked_text=asked_text)
         return Detection(
             use_mcp=False,
             intent=NONE,

@@ -15,18 +15,20 @@ __all__ = ["asks_for_something", "is_mention"]
 
 _ASKS: Final = late_pattern(
     r"""[?？] | \b(?: please|pls|kindly | (?:can|could|would|will)\ (?:you|we|i)
-      | needs?|wants?|should|must|let['’]?s|show|create|make|open|list|delete|remove|add|change
+      | needs?|wants?|should|must|let['’]?s|show|create|make|delete|remove|add
+      | (?:(?<=to\ )|(?<=and\ )|(?<=then\ )|(?<=you\ )|(?<=just\ )|(?<=now\ )|(?<=also\ )|(?<=me\ ))
+        (?:list|open|change)
       | bitte|brauch\w*|soll\w*|muss|müssen|möchte\w*|kannst|könn\w+|zeig\w*|mach\w*|erstell\w*
       | s['’]il|svp|stp|veuillez|besoin|peux|pouvez|pourr\w+|faut|doi[ts]|voudrais|montre\w*|crée\w*
       | por\ favor|porfa|puedes?|podr[íi]as?|necesit\w+|falta|quier\w+|crea|muestra|abre|haz
       | favor|pode|poderia|precis\w+|quer[oe]m?|cri[ae]|mostr[ae]|faz|faça
       | puoi|potrebbe|bisogno|vorrei|serv(?:e|ono)|mostra\w*|apri|fai
       | graag|alstublieft|alsjeblieft|kun|kunt|wil|willen|moet\w*|nodig|maak|toon|laat
-    )\b | [请帮吗需要给]
+    )\b | (?:^|[.,;:!]\s*)(?:list|open|change)\b | [请帮吗需要给]
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-"""Words that ask for something."""
+"""Words that ask for something. Some are also nouns or adjectives, as in "value list"."""
 
 _STATEMENT: Final = late_pattern(
     r"""^(?:(?:haha|lol|funny|so|well|oh|and|but|apparently|interesting|und|also|et|y|e|en

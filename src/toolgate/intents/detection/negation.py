@@ -12,7 +12,7 @@ from toolgate.intents.detection.mentions import asks_for_something, is_mention
 from toolgate.intents.detection.statements import is_remark
 from toolgate.intents.patterns import late_pattern
 
-__all__ = ["without_declined"]
+__all__ = ["refers_back", "without_declined"]
 
 _CLAUSE: Final = late_pattern(
     r"""[.;!?\n。;!?]+\s*|[,,]\s*
@@ -179,7 +179,7 @@ _WITHDRAWN: Final = late_pattern(
 
 _WORDING: Final = late_pattern(
     r"""\b(?: how\ (?:do|does|would|should|can|could)\ (?:i|you|one|we|it)\ (?:\w+\ )?
-        (?:spell|pronounce|phrase|word|translate|say)\b
+        (?:spell|pronounce|phrase|word|translate|say|(?:write|put)\ ["'“‘«„])
       | how\ (?:is|are)\b.{1,60}\b(?:spelled|spelt|pronounced|written|translated)\b
       | how\ to\ (?:spell|pronounce|phrase|word|translate)\b
       | (?:title|headline|slogan|caption|heading|joke|pun|riddle)s?\ (?:for|on|about)\b
@@ -233,8 +233,28 @@ _RELATIVE: Final = late_pattern(
 )
 """The start of a clause that belongs to the one before it."""
 
+_REFERS: Final = late_pattern(
+    r"""\b(?: (?:existing|old|current|other)\ ones? | ones?\ (?:that|which|we|i|you)\b
+      | die\ (?:vorhandenen?|bestehenden?|alten?|anderen?|aktuellen?)(?!\ \w)
+      | (?:celles?|ceux|celui)\ (?:qui|que|d)\b | l[ae]s?\ existant(?:e|s|es)?(?!\ \w)
+      | l[ao]s?\ (?:existentes?|actual(?:es)?)(?!\ \w)
+      | l[ao]s?\ que\ (?:ya\ )?(?:hay|existen?|tenemos)\b
+      | [ao]s?\ (?:existentes?|atua(?:l|is))(?!\ \w)
+      | [ao]s?\ que\ (?:já\ )?(?:há|existem?|temos)\b
+      | quell[aeio]\ (?:esistent[ei]|che|attual[ei])\b
+      | de\ (?:bestaande|huidige|oude|andere)(?!\ \w)
+    )|(?:现有|已有|原来)的""",
+    re.VERBOSE | re.IGNORECASE,
+)
+"""Words for more of what was just declined: "no new relation, just show me the existing ones"."""
+
 _LONGEST: Final = 4_000
 """Messages with more characters are not examined (chosen)."""
+
+
+def refers_back(text: str) -> bool:
+    """Whether what is left of a message is about the thing that its declined part names."""
+    return _REFERS.search(text) is not None
 
 
 def without_declined(text: str) -> str:

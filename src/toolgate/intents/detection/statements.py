@@ -28,7 +28,7 @@ _PAST: Final = late_pattern(
           |lost|won|thought|felt|left|began|ran|met|read|sent|(?!need)\w+ed)\b
       | (?:the|a|an|my|our|his|her|their|this|that|these|those)\ (?:[\w-]+\ ){1,4}
         (?:(?:just|already|once|finally|never|really|even)\ )*
-        (?:was|were|got|had|did|went|made|took|came|said|told|broke|spent|gave|kept|ran|changed
+        (?:was|were|got|had|did|went|made|took|came|said|told|asked|broke|spent|gave|kept|ran|changed
           |failed|crashed|died|worked|looked|renamed|deleted|removed|added|ruined|turned)\b
       | (?:there|here)\ (?:was|were)\b
       | (?:last|yesterday|this)(?:['’]s)?\ (?:[\w-]+\ ){0,8}(?:was|were|went|felt|made|got|took)\b

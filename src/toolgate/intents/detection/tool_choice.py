@@ -13,6 +13,7 @@ from typing import Final
 
 from toolgate.intents.base import Intent
 from toolgate.intents.patterns import late_pattern
+from toolgate.search import in_english
 
 __all__ = ["only_looks", "tool_for_message"]
 
@@ -29,16 +30,23 @@ _ASKED: Final[Mapping[str, re.Pattern[str]]] = {
         re.VERBOSE | re.IGNORECASE,
     ),
     "list": late_pattern(
-        r"""^\W*(?:(?:please|can\ you|could\ you|bitte|por\ favor)\s+)?
-          (?: list | enumerate | liste(?:n|z)?\b | lista(?:r)? | auflisten | enum[eè]r\w+ )\b
+        r"""^\W*(?:(?:please|(?:can|could|would|will)(?:n?['’]?t)?\ you|i\ want\ to
+            |i(?:['’]d|\ would)\ like\ to|just|only|bitte|nur
+            |por\ favor|puoi|kun\ je|tu\ peux|peux-tu)\s+)*
+          (?: list | enumerate | liste(?:n|z)?\b | lista(?:r)? | enum[eè]r\w+ | elenca(?:re)?
+            | opsommen )\b
           (?!\s+(?:of|de|da|von)\b.*\b(?:create|erstell|cré|crea|cri))
+          | ^(?!.*\b(?:erstell|leg)\w*\b).*\b(?:auflisten|aufzählen)\b
           | \b(?: (?:show|give|tell|get)\ (?:me\ )?(?:all|every|the\ list\ of|a\ list\ of)\b
             | (?:which|what)\b.{1,40}\b(?:are\ there|exist|do\ (?:we|i|you)\ have|does\ .*\ have)\b
-            | (?:zeig\w*|nenne)\ (?:mir\ )?alle\b | welche\b.{1,40}\bgibt\ es\b
-            | (?:montre|affiche)[\w-]*\ (?:moi\ )?(?:tou(?:te)?s)\b | quelles?\b.{1,40}\bexist\w+
+            | (?:zeig\w*|nenne)\ (?:mir\ )?alle\b | welche\b.{1,40}\b(?:gibt\ es|haben\ wir)\b
+            | (?:montre|affiche)[\w-]*\ (?:moi\ )?(?:tou(?:te)?s)\b | quel(?:le)?s?\b.{1,40}
+              \b(?:exist\w+|y\ a-t-il|avons-nous|on\ a)\b
             | (?:muestra|enseña)(?:me)?\ tod[ao]s\b | qu[ée]\b.{1,40}\bhay\b
             | mostr[ae](?:\-me)?\ tod[ao]s\b | quais\b.{1,40}\b(?:há|existem)\b
-            | mostra(?:mi)?\ tutt[ei]\b | toon\ (?:me\ )?alle\b )""",
+            | mostra(?:mi)?\ tutt[ei]\b | qual[ei]\b.{1,40}\b(?:ci\ sono|esistono|abbiamo)\b
+            | toon\ (?:me\ )?alle\b | welke\b.{1,40}\b(?:zijn\ er|bestaan|hebben\ we)\b )
+          | (?:列出|有哪些|哪些.{1,12}存在|所有的?.{0,8}$)""",
         re.VERBOSE | re.IGNORECASE,
     ),
 }
@@ -67,6 +75,9 @@ _CREATES: Final = late_pattern(
       | nov[oa] | aggiung\w+ | nuov\w+ | maak | voeg | nieuwe | wijzig\w* )\b""",
     re.VERBOSE | re.IGNORECASE,
 )
+_GENERAL: Final = frozenset({"info"})
+"""Words in names of tools that messages leave out."""
+
 _LOOK_VERBS: Final = frozenset(
     {"get", "list", "find", "search", "show", "query", "read", "view", "describe", "discover"}
 )
@@ -83,6 +94,7 @@ _CREATES_OR_SHOWS: Final = frozenset(
 _ALL: Final = late_pattern(
     r"\b(?:all|every|alle[ns]?|tou(?:te)?s|tod[ao]s|tutt[ei])\b", re.IGNORECASE
 )
+_SAID: Final = late_pattern(r"\w+")
 _WORDS: Final = late_pattern(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 
 
@@ -132,24 +144,41 @@ def only_looks(text: str) -> bool:
 
 
 def _named_tool(intent: Intent, text: str, objects: list[str]) -> str | None:
-    """Return the tool for another object than the intent's that a message names."""
-    words = set(re.findall(r"\w+", text.lower()))
-    said = {_stem(word) for word in words}
-    if {_stem(noun) for noun in objects} & said:
-        return None
+    """Return the tool for another object than the intent's that a message names.
+
+    If the message names the object of the intent too, only tools for a part of it count, which
+    comes first: "which buttons are on the form orders". A tool with arguments of its own in the
+    intent is one.
+    """
+    reading = in_english(text)
+    own_words = _said(text)
+    words = own_words if reading is None else [*_said(reading.text), *own_words]
+    plural = {_stem(word) for word in own_words if word.endswith("s")}
+    singular = {*own_words} - plural
+    at = {_stem(word): at for at, word in reversed([*enumerate(words)])}
+    object_at = [at[stem] for noun in objects if (stem := _stem(noun)) in at]
+    for_parts = {tool for spec in intent.arguments for tool in spec.tools}
     best: tuple[int, str] | None = None
     for tool in intent.tools:
         verb, *nouns = _words(tool)
+        nouns = [noun for noun in nouns if noun not in _GENERAL] or nouns
         is_look = verb in _LOOK_VERBS
         stems = {_stem(word) for word in (nouns if nouns and is_look else [verb, *nouns])}
-        if not stems <= said or tool == intent.tool or (is_look and not only_looks(text)):
+        if not stems <= at.keys() or tool == intent.tool or (is_look and not only_looks(text)):
             continue
-        # `listTables` is for `which tables`, not for the content of one table.
-        if verb == "list" and not set(nouns) <= words:
+        # `listTables` is for `which tables`, not for the content of one table. A translation does
+        # not tell which of them is meant.
+        if verb == "list" and stems & singular:
+            continue
+        if object_at and (tool not in for_parts or min(at[s] for s in stems) >= min(object_at)):
             continue
         if best is None or len(stems) > best[0]:
             best = (len(stems), tool)
     return best[1] if best else None
+
+
+def _said(text: str) -> list[str]:
+    return _SAID.findall(text.lower())
 
 
 def _stem(word: str) -> str:

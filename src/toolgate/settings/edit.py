@@ -154,6 +154,7 @@ def change_tool_in_file(path: Path, name: str, tool: str, changes: Mapping[str, 
         else:
             text = _with_tables(text, inside, json_object(was.get(key)), json_object(value))
     after = {k: v for k, v in {**was, **changes}.items() if v is not None}
+    text = text if after else _without_bare_header(text, table)
     if after or table in _headers(text):
         tools = {**tools, tool: after}
     else:
@@ -538,6 +539,20 @@ def without_table(text: str, path: tuple[str, ...]) -> str:
     while inside and lines_left and not lines_left[-1].strip():
         lines_left.pop()
     return "".join(lines_left)
+
+
+def _without_bare_header(text: str, path: tuple[str, ...]) -> str:
+    """Return the text without the header of a table that has no keys; one with comments stays."""
+    lines = text.splitlines(keepends=True)
+    at = next((at for at, line in enumerate(lines) if _header(line) == path), None)
+    if at is None:
+        return text
+    above, below = lines[at - 1 : at], lines[at + 1 : at + 2]
+    is_bare = not below or not below[0].strip() or _header(below[0])
+    if not is_bare or (above and above[0].lstrip().startswith("#")):
+        return text
+    is_blank_above = above and not above[0].strip()
+    return "".join([*lines[: at - 1 if is_blank_above else at], *lines[at + 1 :]])
 
 
 def _key(name: str) -> str:

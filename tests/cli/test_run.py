@@ -64,6 +64,7 @@ def test_run_parks_a_program_and_lets_it_go_on(command: Command, folder: Path) -
     assert waits.status == FAILED
     assert "a person has to approve 2 of its calls" in waits.err
     assert 'small.add_numbers({"a":1,"b":1})' in waits.err
+    assert "Decide on the Approvals page of Toolgate's console, or with" in waits.err
     shown = command("run", file, "--json").json["waiting"]
     ids = [call["approval_id"] for call in shown["calls"]]
     again = command("run", "--resume", shown["id"])

@@ -220,7 +220,7 @@ class CallsArguments(Input):
             return (single.normalized(tool),)
         beside = {"toolKey": self.key, "arguments": self.arguments, "select": self.select}
         if names := [name for name, value in beside.items() if value]:
-            raise _misfit(tool, names[0], "`calls`, too", "one call, or `calls`")
+            raise _misfit(tool, names[0], "it and `calls`", "one call, or `calls`")
         return tuple(
             _read(tool, ExecuteArguments, call, within=f"calls[{number}]").normalized(tool)
             for number, call in enumerate(self.calls)

@@ -128,7 +128,7 @@ def _show_waiting(waiting: Json) -> None:
     note(f"The program is parked: a person has to approve {len(calls)} of its calls.")
     for call in calls:
         note(f"  {call.get('approval_id')}  {call.get('text')}")
-    note("Decide with: toolgate approvals approve ID")
+    note(f"Decide on {waiting.get('page')}, or with: toolgate approvals approve ID")
     note(f"Then resume it: toolgate run --resume {waiting.get('id')}")
 
 

@@ -4,23 +4,65 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from toolgate.base import json_text
+from toolgate.errors import ProgramError
 from toolgate.gateway.programs.run import ParkedCall
 from toolgate.security.guards import APPROVAL_QUESTION
 from toolgate.types import Json, json_object
 
-__all__ = ["continuation_of", "counted", "questions_of"]
+__all__ = ["continuation_of", "parked_error", "questions_of"]
 
 _ALL: Final = "approvals"
 """Key of the question about all calls; keys of single calls start with their number."""
 
 _MOST: Final = 50
-"""Calls in one question (chosen: a person has to read them)."""
+"""Calls in one question or message (chosen: a person has to read them)."""
 
 
-def counted(functions: Iterable[str]) -> str:
+def _counted(functions: Iterable[str]) -> str:
     """The number of calls of each function: `14 × github.create_issue, github.close_issue`."""
     counts = Counter(functions)
     return ", ".join(f"{count} × {name}" if count > 1 else name for name, count in counts.items())
+
+
+def parked_error(program_id: str, calls: Sequence[ParkedCall], *, page: str) -> ProgramError:
+    """The error of a program that waits for approvals; it lists the calls and says what to do.
+
+    Args:
+        program_id: The program.
+        calls: The calls that it waits for.
+        page: Where people decide.
+    """
+    texts = [_text_of(call) for call in calls]
+    shown = "\n".join(
+        f"* {text}: {call.approval_id}"
+        for text, call in zip(texts[:_MOST], calls[:_MOST], strict=True)
+    )
+    count = f"{len(calls)} call{'' if len(calls) == 1 else 's'}"
+    summary = _counted(call.function for call in calls)
+    error = ProgramError(
+        f"The program is parked: a person has to approve {count} that it wants to make: {summary}.",
+        allowed=f"\n{shown}\n",
+        # No command: a model with a shell would run it.
+        hint=f"Ask the user to decide on {page}. Then resume the program with tool_program"
+        f' {{"resume": "{program_id}"}}.',
+    )
+    error.is_waiting = True
+    error.waiting = {
+        "id": program_id,
+        "page": page,
+        "calls": [
+            {
+                "approval_id": call.approval_id,
+                "function": call.function,
+                "arguments": call.arguments,
+                "text": text,
+            }
+            for text, call in zip(texts, calls, strict=True)
+        ],
+    }
+    error.retryable = True
+    return error
 
 
 def questions_of(calls: Sequence[ParkedCall]) -> Json:
@@ -64,7 +106,7 @@ def _question(calls: Sequence[ParkedCall]) -> Json:
     texts = [str(json_object(question.get("params")).get("message", "")) for question in asked]
     lines = [f"* {text.partition(chr(10))[0].removesuffix('?')}" for text in texts]
     reasons = dict.fromkeys(line for text in texts for line in text.splitlines()[1:-1])
-    summary = counted(call.function for call in calls)
+    summary = _counted(call.function for call in calls)
     message = "\n".join(
         [
             f"This program will make {len(calls)} calls: {summary}. Run all of them?",
@@ -79,3 +121,7 @@ def _question(calls: Sequence[ParkedCall]) -> Json:
     approve["description"] = "Whether the calls are made, each once, with these arguments."
     form = {**schema, "properties": {**properties, "approve": approve}}
     return {**asked[0], "params": {**params, "message": message, "requestedSchema": form}}
+
+
+def _text_of(call: ParkedCall) -> str:
+    return f"{call.function}({json_text.dumps(call.arguments).decode()[:200]})"

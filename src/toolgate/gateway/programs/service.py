@@ -26,7 +26,7 @@ from toolgate.gateway.calls import CallService
 from toolgate.gateway.listing.program_offer import PROGRAM_TOOL, ProgramOffer
 from toolgate.gateway.meta_tools import DEFINITIONS, ProgramArguments, read_program
 from toolgate.gateway.parts import ResultParts
-from toolgate.gateway.programs.approval_list import continuation_of, counted, questions_of
+from toolgate.gateway.programs.approval_list import continuation_of, parked_error, questions_of
 from toolgate.gateway.programs.helpers import HELPER_FUNCTIONS, ProgramHelpers, is_helper
 from toolgate.gateway.programs.names import (
     advice_on,
@@ -63,9 +63,6 @@ _MAX_LOG_CHARS = 2_000
 
 _WHOLE_RESULT_TOKENS = 1_000_000
 """So large that results are not cut here: the caller of the tool cuts them."""
-
-_MAX_SHOWN = 50
-"""Calls named in a message (chosen)."""
 
 _PURPOSE = "program"
 
@@ -490,7 +487,7 @@ class ProgramService:
                 "inputRequests": questions,
                 "requestState": self._signer.sign(_PURPOSE, {"id": run.program_id}),
             }
-        raise _waiting(run.program_id, parked.calls)
+        raise parked_error(run.program_id, parked.calls, page=self._approvals.page)
 
     def _check_genuine(self, program_id: str, body: Json, snapshot: bytes) -> None:
         """Refuse snapshots that this gateway did not write: sandboxes trust their snapshots."""
@@ -519,41 +516,6 @@ class _Deadline:
                 f"The program and its calls took longer than {self._timeout_s:g} seconds.",
                 hint="The audit log has the calls that it made. Make it do less.",
             ) from None
-
-
-def _waiting(program_id: str, calls: tuple[ParkedCall, ...]) -> ProgramError:
-    texts = [_call_text(call) for call in calls]
-    shown = "\n".join(
-        f"* {text}: {call.approval_id}"
-        for text, call in zip(texts[:_MAX_SHOWN], calls[:_MAX_SHOWN], strict=True)
-    )
-    count = f"{len(calls)} call{'' if len(calls) == 1 else 's'}"
-    summary = counted(call.function for call in calls)
-    error = ProgramError(
-        f"The program is parked: a person has to approve {count} that it wants to make: {summary}.",
-        allowed=f"\n{shown}\n",
-        hint=f'Then resume it with tool_program {{"resume": "{program_id}"}}.',
-    )
-    error.is_waiting = True
-    error.waiting = {
-        "id": program_id,
-        "calls": [
-            {
-                "approval_id": call.approval_id,
-                "function": call.function,
-                "arguments": call.arguments,
-                "text": text,
-            }
-            for text, call in zip(texts, calls, strict=True)
-        ],
-    }
-    error.retryable = True
-    return error
-
-
-def _call_text(call: ParkedCall) -> str:
-    """Describe a call for people."""
-    return f"{call.function}({json_text.dumps(call.arguments).decode()[:200]})"
 
 
 def _digest_of(body: Json, snapshot: bytes) -> str:

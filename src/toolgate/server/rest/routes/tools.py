@@ -146,7 +146,8 @@ class ProgramResult(CallResult):
     """The result of a program."""
 
     waiting: Json | None = None
-    """While a person has to approve calls: the `id` to resume it with, and the `calls`."""
+    """While a person has to approve calls: the `id` to resume it with, the `calls`, and the `page`
+    on which people decide."""
 
 
 @routes.post(

@@ -463,3 +463,21 @@ async def test_a_server_is_never_missing_while_it_is_replaced(way: str) -> None:
                 assert app.gateway.servers.status(ME, "a") is not None
                 await anyio.lowlevel.checkpoint()
         await state_of(app, "a", "ready" if way == "restart" else "disabled")
+
+
+async def test_the_log_says_once_that_a_server_is_down_and_that_it_is_back(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO", logger="toolgate")
+    upstream = FakeUpstream({"work": echo_text})
+    upstream.refuses = True
+    async with memory_app({"a": upstream}, wait_s=0) as app:
+        await state_of(app, "a", "down")
+        upstream.refuses = False
+        await state_of(app, "a", "ready")
+    logged = [record for record in caplog.records if record.name == "toolgate.upstream.server"]
+    assert [(record.levelname, record.getMessage()) for record in logged] == [
+        ("WARNING", "server is down"),
+        ("INFO", "server is back"),
+    ]
+    assert vars(logged[0])["error"] == "The connection was refused."

@@ -285,7 +285,12 @@ class UpstreamServer:
 
     def _set_state(self, state: ServerState) -> None:
         if state != self.state:
-            self.state = state
+            previous, self.state = self.state, state
+            if state == "down":
+                error = self._secrets.mask(self.last_error or "")
+                log.warning("server is down", extra={"server": self.name, "error": error})
+            elif previous == "down":
+                log.info("server is back", extra={"server": self.name})
             self._observer.server_state(self)
 
     def _spawn(self, work: Awaitable[Any]) -> None:

@@ -67,6 +67,17 @@ PAGES: tuple[tuple[str, dict[str, str]], ...] = (
     ("chat", {}),
     ("evaluation", {}),
     ("sessions", {}),
+    ("go", {"q": "read"}),
+    ("options", {"pick": "read"}),
+    ("connect", {}),
+    ("connections", {}),
+    ("packs", {}),
+    ("documents", {}),
+    ("prompts", {}),
+    ("project", {"name": "default"}),
+    ("guards", {}),
+    ("settings", {}),
+    ("setting", {"name": "mode"}),
 )
 
 

@@ -89,6 +89,7 @@ def test_a_newcomer_does_the_first_things_without_documentation(seen: Json) -> N
         "tries it",
         "restricts a token",
         "sees why something is invisible",
+        "sees what a rule matches while typing it",
         "approves a call",
         "approves a call with other arguments",
         "keeps what is being typed when something changes",

@@ -96,6 +96,13 @@ await says("anna cannot see notes:add");
 if (!(await page.locator(".gate.shut").count())) throw new Error("no gate is shut");
 step("sees why something is invisible");
 
+for (const [path, field] of [["/permissions?new=1", "#patterns"], ["/guards?new=1", "#tools"]]) {
+  await at(page, path);
+  await page.locator(field).pressSequentially("notes:*");
+  await page.locator("#preview").getByText("notes:add, notes:find").waitFor();
+}
+step("sees what a rule matches while typing it");
+
 await api("execute", { toolKey: "notes:find", arguments: {} });
 await at(page, "");
 await page.getByRole("link", { name: "Review" }).first().click();

@@ -204,3 +204,60 @@ async def test_a_placeholder_names_no_thread(value: str) -> None:
     async with chatting(fallback={"text": "Yes."}) as place:
         await told(place, "First", x_librechat_conversation_id=value)
         assert await told(place, "Second", x_librechat_conversation_id=value) == ["Second"]
+
+
+LATE_START = [
+    {"role": "system", "content": "You are a pirate."},
+    {"role": "user", "content": "My name is Ada."},
+    {"role": "assistant", "content": "Ahoy, Ada."},
+    {"role": "user", "content": "What is my name?"},
+]
+
+
+async def send(place: ChatGateway, messages: list[Json], **headers: str) -> Json:
+    """The last request to the model, after a client sent its whole conversation."""
+    body = {"model": "main", "messages": messages}
+    status, answer = await place.post("/v1/chat/completions", body, **headers)
+    assert status == 200, answer
+    return place.model.last
+
+
+async def test_a_new_thread_begins_with_the_conversation_that_its_client_sends() -> None:
+    """LibreChat has no id for the first message, and people switch to another model in a chat."""
+    async with chatting(fallback={"text": "Ada."}) as place:
+        await send(place, LATE_START[:2], x_librechat_conversation_id="new")
+        first = await send(place, LATE_START, x_librechat_conversation_id="7")
+        further = [{"role": "assistant", "content": "Ada."}, {"role": "user", "content": "Sure?"}]
+        second = await send(place, [*LATE_START, *further], x_librechat_conversation_id="7")
+        history = await place.history("7")
+
+        assert contents(first, "user") == ["My name is Ada.", "What is my name?"]
+        assert contents(first, "assistant") == ["Ahoy, Ada."]
+        assert contents(second, "user") == ["My name is Ada.", "What is my name?", "Sure?"]
+        assert contents(second, "assistant") == ["Ahoy, Ada.", "Ada."]
+        assert [message["number"] for message in history["messages"]] == [1, 2, 3, 4, 5, 6]
+
+
+async def test_a_cleared_thread_does_not_come_back_with_what_its_client_still_has() -> None:
+    async with chatting(fallback={"text": "Yes."}) as place:
+        await send(place, LATE_START, x_openwebui_chat_id="7")
+        async with place.session.delete(f"{place.url}/v1/chat/history?thread_id=7") as cleared:
+            assert cleared.status == 200
+
+        assert contents(await send(place, LATE_START, x_openwebui_chat_id="7"), "user") == [
+            "What is my name?"
+        ]
+
+
+@pytest.mark.parametrize("header", ["x_openwebui_chat_id", "x_toolgate_thread"])
+async def test_the_system_text_of_a_client_holds_in_its_threads(header: str) -> None:
+    async with chatting(fallback={"text": "Arr."}) as place:
+        for message in ("You are a pirate.", "You are a monk."):
+            body: list[Json] = [
+                {"role": "system", "content": message},
+                {"role": "user", "content": "Who are you?"},
+            ]
+            systems = contents(await send(place, body, **{header: "7"}), "system")
+            assert len(systems) == 1
+            assert systems[0].endswith(message)
+        assert not any(item["role"] == "system" for item in (await place.history("7"))["messages"])

@@ -103,8 +103,8 @@ class TurnRequest:
     """The caller."""
 
     messages: tuple[Message, ...]
-    """The messages. With a thread, only the last user message, or results of the client's tools,
-    are used; without one, they are the whole conversation."""
+    """The messages. With a thread, only the system text and the last user message, or results of
+    the client's tools, are used; without one, they are the whole conversation."""
 
     thread: str | None = None
     """Name of the thread; None: nothing is stored."""
@@ -119,8 +119,8 @@ class TurnRequest:
     """Fields of `Choices` for this turn only."""
 
     is_whole: bool = False
-    """Whether `messages` are a whole conversation even with a thread: their system text is used
-    in this turn, and a new thread starts with those before the last question."""
+    """Whether `messages` are a whole conversation even with a thread: a new thread starts with
+    those before the last question."""
 
     resumes: bool = False
     """Whether it continues with calls that waited for approval, without a new message."""

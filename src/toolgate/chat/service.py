@@ -9,14 +9,14 @@ from time import perf_counter
 
 import anyio
 
-from toolgate.base.ids import new_id, utc_now
+from toolgate.base.ids import new_id
 from toolgate.chat.base import Choices, Outcome, TurnRequest, TurnState, TurnStatus
 from toolgate.chat.engines.base import Engine
 from toolgate.chat.runs import Run, Runs
 from toolgate.chat.thread_lease import ThreadLeases, TurnWriter
 from toolgate.chat.threads import ThreadService
-from toolgate.chat.transcript import from_stored, to_stored, usable
-from toolgate.chat.turn_start import TurnStart, new_in
+from toolgate.chat.transcript import from_stored, usable
+from toolgate.chat.turn_start import TurnStart, split
 from toolgate.chat.turns.budget import Budget, BudgetExceededError
 from toolgate.chat.turns.compaction import compacted
 from toolgate.chat.turns.failure import NO_ANSWER, friendly
@@ -139,7 +139,7 @@ class ChatService:
         )
         turn = self._turn(run, request, choices)
         messages = self._whole(request)
-        turn.history, question, turn.system = _split(messages)
+        turn.history, question, turn.system = split(messages)
         state: TurnState = {"messages": [turn.note(message) for message in question]}
         outcome = await self._through(run, turn, state)
         if outcome.calls:
@@ -173,26 +173,19 @@ class ChatService:
 
     async def _in_thread(self, run: Run, request: TurnRequest) -> Outcome:
         """Run a turn whose conversation is stored here."""
-        start = TurnStart(request, run.run_id, self._services.settings)
+        start = TurnStart(request, run.run_id, self._services.settings, whole=self._whole(request))
         async with self._leases.hold(run, request, start) as claim:
-            thread, choices, stored = claim.thread, start.choices, start.stored
-            history, question, system = _split(self._whole(request) if request.is_whole else ())
-            starts = request.is_whole and not stored
-            if starts and history:
-                before = [to_stored(message, f"{run.run_id}-before") for message in history]
-                await self._store.append_messages(thread.thread_id, before, now=utc_now())
-                stored = await self._store.messages(thread.thread_id)
-            messages = [from_stored(row) for row in stored]
+            thread, choices = claim.thread, start.choices
+            messages = [from_stored(row) for row in start.stored]
             writer = TurnWriter(self._store, claim, run.run_id, choices)
             if request.resumes:
                 turn, state = self._resumed(run, request, choices, messages, thread)
                 writer.messages_written = len(state.get("messages", []))
             else:
                 turn = self._turn(run, request, choices)
-                turn.system = system
-                new_messages = start.question or (question if starts else new_in(request))
+                turn.system = start.system
                 writer.messages_written = len(start.question)
-                state: TurnState = {"messages": [turn.note(message) for message in new_messages]}
+                state: TurnState = {"messages": list(start.question)}
                 turn.pending = pending_calls(thread.state, messages)
                 turn.history = usable([*messages, *placeholders(turn.pending)])
             turn.thread_tools = [str(key) for key in json_array(thread.state.get("tools"))]
@@ -350,18 +343,6 @@ def _check(request: TurnRequest) -> None:
         raise ArgumentError(
             "There is no message of the user.", hint='Send one with the role "user".'
         )
-
-
-def _split(
-    messages: Sequence[Message],
-) -> tuple[tuple[Message, ...], list[Message], str]:
-    """Return the history, the last question with what follows it, and the system text."""
-    system = "\n\n".join(
-        message.text for message in messages if message.role == "system" and message.text
-    )
-    rest = [message for message in messages if message.role != "system"]
-    last = max((at for at, message in enumerate(rest) if message.role == "user"), default=0)
-    return tuple(rest[:last]), rest[last:], system
 
 
 def _look_at(task: "asyncio.Task[Outcome]") -> None:

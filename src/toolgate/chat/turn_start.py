@@ -11,7 +11,7 @@ from toolgate.settings import ChatSettings
 from toolgate.store import StoredMessage, StoredThread
 from toolgate.types import Json
 
-__all__ = ["TurnStart", "new_in", "without_history"]
+__all__ = ["TurnStart", "split", "without_history"]
 
 
 class TurnStart:
@@ -24,13 +24,29 @@ class TurnStart:
     """Messages of the thread, without those of the turn."""
 
     question: Sequence[Message] = ()
-    """The messages that were written: the question, or results of the client's tools; empty if
-    the turn has to look at the thread before it knows them."""
+    """The messages that were written: the question, or results of the client's tools."""
+
+    system: str = ""
+    """System text of the client."""
 
     def __init__(
-        self, request: TurnRequest, run_id: str, settings: Callable[[], ChatSettings]
+        self,
+        request: TurnRequest,
+        run_id: str,
+        settings: Callable[[], ChatSettings],
+        *,
+        whole: Sequence[Message],
     ) -> None:
+        """Create it.
+
+        Args:
+            request: The request.
+            run_id: Id of the turn.
+            settings: Returns the current table `[chat]`.
+            whole: The messages of the request, completed with calls that its client never saw.
+        """
         self._request = request
+        self._whole = whole
         self._run_id = run_id
         self._settings = settings
 
@@ -41,7 +57,7 @@ class TurnStart:
     def first_messages(
         self, thread: StoredThread, project_settings: Json, messages: Sequence[StoredMessage]
     ) -> Sequence[StoredMessage]:
-        """Return the question.
+        """Return the question; in a new thread, it follows the conversation that precedes it.
 
         Raises:
             ArgumentError: A setting of the request does not exist, or its value is invalid.
@@ -49,26 +65,44 @@ class TurnStart:
         asked = self._request.choices
         self.choices = choices_from(self._settings(), project_settings, thread.settings, asked)
         self.stored = messages
-        if self._request.resumes or self._request.is_whole:
+        if self._request.resumes:
             return ()
+        history, question, self.system = split(self._whole)
+        if thread.last_number or not self._request.is_whole:
+            # The thread knows the rest, including calls that the client has never seen.
+            question, history = _new_in(self._request.messages), ()
+        before = [
+            replace(to_stored(message, f"{self._run_id}-before"), number=number)
+            for number, message in enumerate(history, start=1)
+        ]
+        self.stored = [*messages, *before]
         self.question = [
-            replace(message, notes={**message.notes, "turn": self._run_id})
-            for message in new_in(self._request)
+            replace(message, notes={**message.notes, "turn": self._run_id}) for message in question
         ]
         written = self.question if self.choices.history else without_history(self.question)
-        return [to_stored(message, self._run_id) for message in written]
+        return [*before, *(to_stored(message, self._run_id) for message in written)]
 
 
-def new_in(request: TurnRequest) -> list[Message]:
+def split(messages: Sequence[Message]) -> tuple[tuple[Message, ...], list[Message], str]:
+    """Return the history, the last question with what follows it, and the system text."""
+    system = "\n\n".join(
+        message.text for message in messages if message.role == "system" and message.text
+    )
+    rest = [message for message in messages if message.role != "system"]
+    last = max((at for at, message in enumerate(rest) if message.role == "user"), default=0)
+    return tuple(rest[:last]), rest[last:], system
+
+
+def _new_in(messages: Sequence[Message]) -> list[Message]:
     """Return the new messages for a thread: results of the client's tools, or the last question."""
     tail: list[Message] = []
-    for message in reversed(request.messages):
+    for message in reversed(messages):
         if message.role != "tool":
             break
         tail.insert(0, message)
     if tail:
         return tail
-    last = next((message for message in reversed(request.messages) if message.role == "user"), None)
+    last = next((message for message in reversed(messages) if message.role == "user"), None)
     return [] if last is None else [last]
 
 

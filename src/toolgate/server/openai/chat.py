@@ -218,13 +218,12 @@ class ChatApi:
             call.body, call.caller, thread=call.thread, events=call.events
         )
         request = self._with_thread(call, request)
-        if (
-            request.thread is not None
-            and not names_thread_itself(call.scope)
-            and is_about_conversation(request.messages)
-        ):
-            choices: Json = {**request.choices, "tools_enabled": []}
-            request = replace(request, thread=None, choices=choices)
+        if request.thread is not None and not names_thread_itself(call.scope):
+            # A client that names threads in its own way sends the whole conversation each time.
+            request = replace(request, is_whole=True)
+            if is_about_conversation(request.messages):
+                choices: Json = {**request.choices, "tools_enabled": []}
+                request = replace(request, thread=None, choices=choices)
         await self._turn(call, request, options)
 
     async def resume(self, call: _ChatRequest) -> None:

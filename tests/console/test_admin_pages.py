@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.console.console_client import notes, open_console, visible_text
+from tests.packs.pack_files import write_files
 from toolgate.base.ids import new_id, utc_now
 from toolgate.console.charts import lines
-from toolgate.settings import AuditSettings, Settings, load
+from toolgate.settings import AuditSettings, PackSettings, Settings, load
 from toolgate.types import AuditRecord, Caller
 
 pytestmark = pytest.mark.anyio
@@ -293,6 +294,21 @@ async def test_a_message_without_a_clear_intent_is_listed_once() -> None:
         await place.app.notes.flush()
         page = visible_text(await place.page("intents"))
         assert page.count("Please water the plants") == 2, "in the list and among the examples"
+
+
+async def test_the_page_of_a_pack_shows_its_tools_and_the_code_of_its_programs(
+    tmp_path: Path,
+) -> None:
+    """People review a program before they let models call it."""
+    pytest.importorskip("pydantic_monty")
+    code = 'async def main(days: int = 14):\n    """List late orders."""\n    return days < 3\n'
+    write_files(tmp_path, {"pack.toml": 'name = "sales"\n', "programs/late.py": code})
+    settings = Settings(packs=PackSettings(paths=(str(tmp_path),)))
+    async with open_console(settings=settings) as place:
+        page = await place.page("pack", name="sales")
+        assert '<a class="key" href="/console/tool?key=sales%3Alate">' in page
+        assert "List late orders." in visible_text(page)
+        assert "return days &lt; 3" in page
 
 
 async def test_secrets_are_not_on_the_page_of_settings(tmp_path: Path) -> None:

@@ -1,12 +1,14 @@
-"""The Packs pages: all packs, and one with its intents, prompts, rules and check."""
+"""The Packs pages: all packs, and one with its tools, programs, intents, rules and check."""
 
+from anyio import to_thread
 from starlette.responses import Response
 
+from toolgate.base.pack_files import PackFile
 from toolgate.console.pages.intents import checked_pack
 from toolgate.console.request import PageRequest
 from toolgate.console.route import Route
-from toolgate.errors import ArgumentError
-from toolgate.packs import PackState, is_on_by_default
+from toolgate.errors import ArgumentError, PackError
+from toolgate.packs import Pack, PackState, is_on_by_default
 
 __all__ = ["ROUTES"]
 
@@ -28,7 +30,25 @@ def _state(request: PageRequest, name: str) -> PackState:
 async def _show(request: PageRequest) -> Response:
     state = _state(request, request.value("name"))
     report = await checked_pack(request, state.name) if request.query_value("check") else None
-    return request.page("pack.html", state=state, pack=state.pack, report=report)
+    return request.page(
+        "pack.html",
+        state=state,
+        pack=state.pack,
+        tools=request.gateway.visible.tools_of(request.caller, state.name),
+        programs=await to_thread.run_sync(_programs, state.pack) if state.pack else [],
+        report=report,
+    )
+
+
+def _programs(pack: Pack) -> list[tuple[str, str]]:
+    """The name and the code of each program, for people who review them."""
+    programs: list[tuple[str, str]] = []
+    for path in pack.programs:
+        try:
+            programs.append((path.stem, PackFile(path).text))
+        except PackError as error:
+            programs.append((path.stem, str(error)))
+    return programs
 
 
 async def _act(request: PageRequest) -> Response:

@@ -94,6 +94,9 @@ CREATE TABLE boxes (id int, size size);
 CREATE TABLE spans (id int, span size_range);
 INSERT INTO boxes VALUES (1, ROW(1)), (1, ROW(2));
 INSERT INTO spans SELECT 1, size_range(ROW(1)::size, ROW(2)::size);
+CREATE DOMAIN nickname AS text CHECK (checked(length(VALUE)::numeric));
+CREATE TABLE people (nicknames nickname[]);
+INSERT INTO people VALUES ('{Ann}');
 CREATE TABLE parcels (id int, weights positive[], parts payments);
 INSERT INTO parcels VALUES (1, '{1}', ROW(1, 1));
 """
@@ -171,6 +174,16 @@ ATTACKS = [
     "select coalesce(c, '{2}') from parcels as p(a, c, d)",
     "select coalesce(parts, '(1,2)') from parcels",
     "select * from parcels union all select 1, '{2}', '(1,2)'",
+    "select case when true then array[5.0] else weights end from parcels",
+    "select greatest(weights, array[5.0]) from parcels",
+    "select lag(weights, 1, array[5.0]) over () from parcels",
+    'select pg_catalog."lead"(weights, 1, array_agg(5.0)) over () from parcels group by weights',
+    "select array[weights, array[5.0]] from parcels",
+    "values ((select weights from parcels)), (array[5.0])",
+    "select weights from parcels union select array_agg(id::numeric) from parcels",
+    "with t(w) as (select weights from parcels) select w from t except select array[5.0] from t",
+    "select greatest(nicknames, tags) from people, orders",
+    "select array_agg(amount) from payments union all select array_agg(5.0)",
     "select name::mytype from customers",
     "select cast(name as mytype) from customers",
     "select to_json(feels) from customers",
@@ -233,13 +246,15 @@ async def test_no_query_runs_code_of_the_database_users(
 
 
 async def test_columns_whose_domain_runs_user_code_are_read(attacked: App, trace: Path) -> None:
-    """Their checks run only where a text can become a row or an array."""
+    """Their checks run only where a text or an array can become a row or another array."""
     trace.unlink(missing_ok=True)
     texts = [
         (await call(attacked, "query", sql=sql))[0]
         for sql in (
             "select amount, weights from payments p join parcels q on q.id = p.id",
             "select count(*) from parcels where id = '1'",
+            "select coalesce(id, 2) from parcels union select 3",
+            "select weights[1], array_length(weights, 1), round(amount, 1) from parcels, payments",
             "select * from payments",
         )
     ]

@@ -19,6 +19,12 @@ __all__ = ["refuse_user_code"]
 _MOST_BYTES: Final = 63
 """Bytes of a name that PostgreSQL uses; it truncates the rest."""
 
+_MERGING: Final = frozenset(
+    {"array", "case", "coalesce", "except", "greatest", "intersect"}
+    | {"lag", "lead", "least", "union", "values"}
+)
+"""Words that give values of several types one type: they convert arrays, not only texts."""
+
 
 def refuse_user_code(
     root: exp.Expr,
@@ -49,9 +55,9 @@ def refuse_user_code(
     chains, fields = refuse_attributes(root, pieces, columns)
     if rules.catalog is not None:
         rules.catalog.refuse_implied(rules.allowed)
-        if any(piece.kind == "string" for piece in pieces):
-            # A text can become a row or an array, whose domains check it.
-            words = frozenset(piece.value for piece in pieces if piece.is_named)
+        words = frozenset(piece.value for piece in pieces if piece.is_named)
+        if words & _MERGING or any(piece.kind == "string" for piece in pieces):
+            # A text or an array can become a row or another array, whose domains check it.
             is_any = QueryRelations(columns).has_unnamed_columns(root)
             rules.catalog.refuse_checks(None if is_any else words, rules.allowed)
     refuse_other_names(text, rules, chains, fields)

@@ -223,3 +223,10 @@ async def test_what_programs_left_behind_is_shown_and_deleted() -> None:
         (value,) = await console.app.gateway.kept_programs.values(ADMIN)
         await console.send("approvals", do="forget", id=value.id)
         assert "Paused programs and saved values" not in await console.page("approvals")
+
+
+async def test_a_url_of_another_kind_is_no_command_in_the_form() -> None:
+    async with open_console({}) as place:
+        form = {"kind": "form", "name": "files", "place": "ftp://files.example/mcp"}
+        tried = visible_text((await place.send("servers/check", 200, **form, do="test")).text)
+    assert "url of server.files is not a server URL. Expected: http://HOST" in tried

@@ -330,12 +330,12 @@ def _from_form(request: PageRequest) -> Candidate:
     location, config = request.value("place").strip(), dict[str, Any]()
     if not location:
         raise ArgumentError(
-            "Command or address is missing.",
-            allowed="A command such as `npx -y some-server`, or an address such as"
+            "Command or URL is missing.",
+            allowed="A command such as `npx -y some-server`, or a URL such as"
             " https://example.org/mcp.",
         )
     pairs = _pairs(request.value("pairs"))
-    if location.startswith(("http://", "https://")):
+    if "://" in location.split()[0]:
         config = {"url": location} | ({"headers": pairs} if pairs else {})
     else:
         try:

@@ -77,6 +77,11 @@ def test_a_mark_of_byte_order_is_no_fault(tmp_path: Path) -> None:
             '[keywords.en]\npatterns = ["{shops} x"]',
             "'{shops}' is none of: date, identifier, name, number",
         ),
+        (
+            '[keywords.en]\npatterns = ["move {name} to {identifier}"]',
+            "'{identifier}' is a second name",
+        ),
+        ('[keywords.en]\npatterns = ["{date} to {date}"]', "'{date}' is a second date"),
         ('arguments = "a"', "'arguments' is not a list of tables"),
         ('[[arguments]]\nkind = "date"', "an argument has no name"),
         (
@@ -95,7 +100,7 @@ def test_a_mark_of_byte_order_is_no_fault(tmp_path: Path) -> None:
         ("#" * 1_000_001, "is larger than 1,000,000 bytes"),
         ("a = " + "[" * 5_000, "this is not valid TOML"),
     ],
-    ids=range(25),
+    ids=range(27),
 )
 def test_a_file_that_cannot_be_used_is_named_with_line_and_reason(
     tmp_path: Path, text: str | bytes, said: str

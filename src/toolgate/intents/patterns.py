@@ -6,6 +6,7 @@ read a message.
 
 import re
 from typing import cast
+from weakref import WeakSet
 
 __all__ = ["HAN", "are_compiled", "compile_all", "late_pattern"]
 
@@ -25,17 +26,17 @@ class _LatePattern:
         compiled = re.compile(self.pattern, self._flags)
         for method in ("finditer", "fullmatch", "match", "search", "split", "sub"):
             setattr(self, method, getattr(compiled, method))
-        _uncompiled.pop(self, None)
+        _uncompiled.discard(self)
         return getattr(compiled, name)
 
 
-_uncompiled: dict[_LatePattern, None] = {}
+_uncompiled = WeakSet[_LatePattern]()  # those of packs go with their pack
 
 
 def late_pattern(expression: str, flags: int = 0) -> re.Pattern[str]:
     """Like `re.compile`, but compiles the expression with the first use of a method."""
     pattern = _LatePattern(expression, flags)
-    _uncompiled[pattern] = None
+    _uncompiled.add(pattern)
     return cast("re.Pattern[str]", pattern)
 
 
@@ -45,6 +46,6 @@ def are_compiled() -> bool:
 
 
 def compile_all() -> None:
-    """Compile the expressions of all imported modules: 0.2 s of work, best done in a thread."""
+    """Compile the expressions of modules and packs: 0.2 s of work, best done in a thread."""
     for pattern in tuple(_uncompiled):
         cast("re.Pattern[str]", pattern).search("")

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from toolgate.intents.dates.vocabulary import NUMBERS
+from toolgate.intents.patterns import late_pattern
 from toolgate.intents.text import fold
 
 __all__ = ["Phrase", "compile_phrase"]
@@ -98,7 +99,7 @@ def compile_phrase(source: str, lists: Mapping[str, Iterable[str]]) -> Phrase:
     parts: list[str] = []
     needs: frozenset[str] | None = None
     gap_before = True  # nothing before the first piece
-    dated = listed = False
+    dated = listed = named = False
     checked: frozenset[str] = frozenset()
     for piece in pieces:
         optional = piece.startswith("[")
@@ -120,7 +121,10 @@ def compile_phrase(source: str, lists: Mapping[str, Iterable[str]]) -> Phrase:
             body, words, is_date = _piece(piece, lists)
             if entries:
                 body = body.replace("(?:", "(?P<listed>", 1)
-        dated = dated or is_date
+        is_name = body in {_NAME, _IDENTIFIER}
+        if (dated and is_date) or (named and is_name):
+            raise ValueError(f"'{piece}' is a second {'date' if is_date else 'name'}")
+        dated, named = dated or is_date, named or is_name
         # The piece with the fewest first words selects the phrase for the fewest messages.
         if not optional and words and (needs is None or len(words) < len(needs)):
             needs = words
@@ -129,7 +133,7 @@ def compile_phrase(source: str, lists: Mapping[str, Iterable[str]]) -> Phrase:
         else:
             parts.append(body if gap_before else _SPACE + body)
             gap_before = False
-    pattern = re.compile(f"(?<!\\w){''.join(parts)}" + ("" if pieces[-1] == "$" else r"(?!\w)"))
+    pattern = late_pattern(f"(?<!\\w){''.join(parts)}" + ("" if pieces[-1] == "$" else r"(?!\w)"))
     return Phrase(source, pattern, needs or frozenset(), dated, checked)
 
 

@@ -1,5 +1,7 @@
 """What the search `hybrid` promises beyond the contract: vectors, failures, reasons."""
 
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -332,3 +334,38 @@ async def test_what_was_remembered_of_a_request_is_counted() -> None:
     assert (counted["vectors_asked"], counted["vectors_remembered"]) == (3, 2)
     assert counted["answers_kept"] == 0
     assert kept.metrics.as_json()["answers_kept"] == 2
+
+
+FIRST_SEARCH = """
+import threading
+import anyio
+from toolgate.models.embedders.bundled import BundledEmbedder
+from toolgate.search import SearchRequest
+from toolgate.search.strategies.hybrid import Options, build
+from toolgate.testing.contracts.search import sample_tools
+
+LONG = {("load_languages", "translation.py"), ("_requests_of", "typical_requests.py")}
+outside = set()
+
+def note(frame, event, _):
+    code = frame.f_code
+    if event == "call" and (code.co_name, code.co_filename.rpartition("/")[2]) in LONG:
+        outside.add(code.co_name)
+
+async def main():
+    threading.setprofile(note)  # of other threads than this
+    search = build(Options(), embedder=BundledEmbedder())
+    await search.update(sample_tools())
+    await search.search(SearchRequest(queries=("weather forecast",)))
+    await search.aclose()
+    assert len(outside) == len(LONG), outside
+
+anyio.run(main)
+"""
+
+
+def test_the_first_search_reads_its_lists_outside_the_event_loop() -> None:
+    """Source: the bound on stalls of the loop, 20 ms."""
+    code = [sys.executable, "-c", FIRST_SEARCH]
+    done = subprocess.run(code, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

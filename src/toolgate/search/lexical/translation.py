@@ -16,7 +16,13 @@ from toolgate.search.lexical.stop_words import small_words_of
 from toolgate.search.lexical.thesaurus import load_concepts
 from toolgate.search.tokenizer import IGNORED, fold, fold_all, term_of, words_of_request
 
-__all__ = ["EnglishReading", "in_english", "languages_of"]
+__all__ = [
+    "EnglishReading",
+    "are_languages_loaded",
+    "in_english",
+    "languages_of",
+    "load_languages",
+]
 
 _STEMMERS: Final = {
     "de": "german",
@@ -83,6 +89,18 @@ def languages_of(text: str) -> frozenset[str]:
         return frozenset()
     languages = zip(("en", *_STEMMERS), known, strict=True)
     return frozenset(language for language, count in languages if count == most)
+
+
+def are_languages_loaded() -> bool:
+    """Whether `load_languages` has nothing left to do."""
+    return _words_known.cache_info().currsize == len(_STEMMERS)
+
+
+def load_languages() -> None:
+    """Read the words of all languages: 50 ms of work, best done in a thread."""
+    _english_terms()
+    for language in _STEMMERS:
+        _words_known(language)
 
 
 @cache

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Final, NamedTuple
 
+import anyio.to_thread
 import numpy as np
 from numpy.typing import NDArray
 
@@ -231,14 +232,28 @@ async def _embedded_requests(embedder: Embedder) -> TypicalRequests:
     common, everyday = _read("typical_requests.txt"), _read("everyday_requests.txt")
     # Kinds without requests of their own stand for no tools, but show how kinds differ.
     every = sorted([*common, *everyday], key=lambda kind: not kind.requests)
-    groups = [(at, kind.requests) for at, kind in enumerate(every) if kind.requests]
-    with_requests = len(groups)
-    groups += [(at, kind.further) for at, kind in enumerate(every) if kind.further]
-    sizes = [len(requests) for _, requests in groups]
-    owners = np.array([at for at, _ in groups])
-    asked = [request for _, requests in groups for request in requests]
+    asked = [request for _, requests in _groups(every) for request in requests]
     known = await embedded(embedder, asked, "document")
     says = await embedded(embedder, [kind.says for kind in every], "document")
+    return await anyio.to_thread.run_sync(_requests_of, common, every, known, says)
+
+
+def _groups(kinds: Sequence["_Kind"]) -> list[tuple[int, Sequence[str]]]:
+    """Return position of the kind, and requests: first those that stand for kinds, then others."""
+    groups = [(at, kind.requests) for at, kind in enumerate(kinds) if kind.requests]
+    return groups + [(at, kind.further) for at, kind in enumerate(kinds) if kind.further]
+
+
+def _requests_of(
+    common: Sequence["_Kind"],
+    every: Sequence["_Kind"],
+    known: NDArray[np.float32],
+    says: NDArray[np.float32],
+) -> TypicalRequests:
+    """Return the requests with their vectors; takes 40 ms, so it is done in a thread."""
+    groups = _groups(every)
+    sizes = [len(requests) for _, requests in groups]
+    owners = np.array([at for at, _ in groups])
     kinds = np.repeat(owners, sizes)
     space = _space_of_kinds(
         np.concatenate([known, says]), np.concatenate([kinds, np.arange(len(every))])
@@ -247,7 +262,7 @@ async def _embedded_requests(embedder: Embedder) -> TypicalRequests:
     return TypicalRequests(
         requests=known[:moving],
         kinds=kinds[:moving],
-        descriptions=says[:with_requests],
+        descriptions=says[: sum(bool(kind.requests) for kind in every)],
         space=space,
         described=_unit(says @ space),
         known=_unit(known @ space),

@@ -33,17 +33,15 @@ from toolgate.search import (
 )
 from toolgate.search.answer.answer_cache import AnswerCache
 from toolgate.search.index_file import LexicalCache
-from toolgate.search.lexical.best_hits import (
-    allowed_by,
-    interleave_hits,
-)
+from toolgate.search.lexical.best_hits import allowed_by, interleave_hits
 from toolgate.search.lexical.clauses import clauses_of, readable_share
 from toolgate.search.lexical.index import build_state, is_current
-from toolgate.search.lexical.query import (
-    QUERIES,
-    QUERY_CHARS,
+from toolgate.search.lexical.query import QUERIES, QUERY_CHARS
+from toolgate.search.lexical.translation import (
+    are_languages_loaded,
+    in_english,
+    load_languages,
 )
-from toolgate.search.lexical.translation import in_english
 from toolgate.search.lexical.values import without_values
 from toolgate.search.relevance.background_similarity import background_vectors
 from toolgate.search.relevance.calibration import best_fit, read_calibration
@@ -260,6 +258,8 @@ class HybridSearch:
             self.metrics.answers_kept += 1
             self.metrics.searched(answer.duration_ms)
             return answer
+        if not are_languages_loaded():
+            await anyio.to_thread.run_sync(load_languages)
         allowed, searched, notices = allowed_by(state.words, request)
         fallback = ""
         hits: list[Hit] = []

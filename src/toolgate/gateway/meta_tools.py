@@ -386,7 +386,7 @@ _TABLE: Mapping[str, Json] = {
             '`await shop.orders(status="open")` and gives JSON. Also awaited: `gather(a, b)` in '
             'parallel, `search("phrase")`, `describe("shop.orders")`, `select(value, ".jq")`, '
             "`store(name, value)` and `load(name)` across programs. Return the result; print "
-            "logs. Importable: json, re, math, datetime. No files or network."
+            "logs. Imports: json, re, math, datetime. No files or network."
         ),
         "inputSchema": ProgramArguments,
     },

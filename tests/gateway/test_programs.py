@@ -445,6 +445,54 @@ async def test_waiting_calls_are_listed_in_the_order_of_the_program() -> None:
         assert list(asked["inputRequests"]) == ["0.colour", "1.colour"]
 
 
+async def test_an_older_client_is_asked_once_about_all_calls_of_a_program() -> None:
+    """Its server cannot end the call with a question, so the client is asked while it runs."""
+    peer = FakePeer(
+        era="handshake",
+        capabilities={"elicitation": {}},
+        answers={"elicitation/create": ACCEPT},
+    )
+    async with shop() as place:
+        many = "r = await gather(*[shop.refund(number=n) for n in range(14)])"
+        code = f"{many}\nr + [await shop.refund(number=20)]"
+        result = await place.send(code, peer=peer)
+
+        assert "isError" not in result, result
+        assert [call["number"] for call in place.refunded] == [*range(14), 20]
+        together, single = [params["message"] for _, params in peer.messages]
+        assert together.startswith("This program will make 14 calls: 14 × shop.refund.")
+        assert single.startswith("Run shop:refund with")
+
+
+async def test_calls_that_an_older_client_leaves_open_wait_elsewhere() -> None:
+    answers = {"elicitation/create": {"action": "cancel"}}
+    peer = FakePeer(era="handshake", capabilities={"elicitation": {}}, answers=answers)
+    async with shop() as place:
+        code = "await gather(shop.refund(number=1), shop.refund(number=2))"
+        text = await place.error(code, peer=peer)
+        assert "a person has to approve 2 calls" in text
+        assert len(peer.messages) == 1
+        await place.approve_all()
+        result = await place.send(resume=program_id(text), peer=peer)
+        assert json.loads(result["content"][0]["text"]) == ["refunded 1", "refunded 2"]
+
+
+async def test_a_decision_elsewhere_ends_the_question_to_an_older_client() -> None:
+    class Busy(FakePeer):
+        async def ask(self, method: str, params: Json) -> Json:
+            self.messages.append((method, params))
+            await place.approve_all()
+            await anyio.sleep_forever()
+            raise AssertionError
+
+    peer = Busy(era="handshake", capabilities={"elicitation": {}})
+    async with shop() as place:
+        code = "await gather(shop.refund(number=1), shop.refund(number=2))"
+        result = await place.send(code, peer=peer)
+        assert json.loads(result["content"][0]["text"]) == ["refunded 1", "refunded 2"]
+        assert len(peer.messages) == 1
+
+
 async def test_a_rejected_call_is_an_exception() -> None:
     async with shop() as place:
         code = "try:\n    await shop.refund(1)\nexcept RuntimeError:\n    r = 'no'\nr"

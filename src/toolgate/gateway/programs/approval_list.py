@@ -70,7 +70,7 @@ def questions_of(calls: Sequence[ParkedCall]) -> Json:
 
     Those about approvals are merged into one question, if a person can still read it.
     """
-    to_approve = [call for call in calls if call.is_approval]
+    to_approve = [call for call in calls if call.asks_approval]
     if not 2 <= len(to_approve) <= _MOST:
         to_approve = []
     single = [call for call in calls if call not in to_approve]
@@ -94,7 +94,7 @@ def continuation_of(call: ParkedCall, responses: Json) -> Json:
     prefix = f"{call.call_id}."
     answers = {k.removeprefix(prefix): v for k, v in responses.items() if k.startswith(prefix)}
     # The call's signed state names its approval; a server's own question takes no such answer.
-    if _ALL in responses and call.is_approval:
+    if _ALL in responses and call.asks_approval:
         answers.setdefault(APPROVAL_QUESTION, responses[_ALL])
     state = {} if call.request_state is None else {"requestState": call.request_state}
     return {**state, "inputResponses": answers}

@@ -37,7 +37,7 @@ class ParkedCall:
     """The arguments, by name."""
 
     approval_id: str = ""
-    """The approval that it waits for; empty if it waits for an answer."""
+    """The approval that it waits for; empty if its server waits for an answer."""
 
     request_state: str | None = None
     """State that its server, or an approval, expects back with the answers."""
@@ -45,8 +45,10 @@ class ParkedCall:
     questions: Json = field(default_factory=dict[str, Any])
     """Questions by key, as in an `input_required` result."""
 
-    is_approval: bool = False
-    """Whether the question asks for approval of the call."""
+    @property
+    def asks_approval(self) -> bool:
+        """Whether its question asks for approval of the call."""
+        return bool(self.approval_id and self.questions)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +123,7 @@ class ProgramRun:
         failure: ProgramError | None = None
         outcome: Finished | Parked | None = None
         async with anyio.create_task_group() as tasks:
-            self._due = list(again.values())
+            self._due, self._parked = list(again.values()), {}
             try:
                 outcome = await self._drive(tasks.start_soon)
             except ProgramError as error:

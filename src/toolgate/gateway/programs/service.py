@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeAlias
 
 import anyio
@@ -51,7 +51,7 @@ from toolgate.models.sandboxes import (
     ProgramLimits,
     Sandbox,
 )
-from toolgate.security.guards import Approvals
+from toolgate.security.guards import Approvals, CollectingPeer
 from toolgate.settings import ProgramSettings
 from toolgate.store import StoredProgram
 from toolgate.types import Caller, Json, Peer, json_array, json_object
@@ -178,6 +178,8 @@ class ProgramService:
             raise ProgramError(
                 "A program cannot run another one.", hint="Call the tools of that one in it."
             )
+        if peer is not None and peer.era == "handshake":
+            peer = CollectingPeer(peer)
         token = _NESTED.set(True)
         try:
             return await self._run(caller, request, params, peer, prepare)
@@ -273,16 +275,11 @@ class ProgramService:
             program_id=program_id,
             names=self._all_names(),
             peer=peer,
-            continuations={call.call_id: continuation_of(call, responses) for call in parked},
+            continuations=_continuations(parked, responses),
             n_calls=int(body["n_calls"]),
             prepare=prepare,
         )
-        again = {
-            call.call_id: HostCall(
-                call_id=call.call_id, function=call.function, args=(), kwargs=call.arguments
-            )
-            for call in parked
-        }
+        again = _repeated(parked)
         parent = str(body["record"])
         receipt = self._receipts.around(
             caller, "program", "", PROGRAM_TOOL, detail={"resumed": program_id, "began_as": parent}
@@ -316,6 +313,13 @@ class ProgramService:
             execution, call_tool, max_calls=self._rules.max_calls, n_calls=run.n_calls
         )
         outcome = await program.run(again)
+        while isinstance(outcome, Parked) and isinstance(run.peer, CollectingPeer):
+            if not (questions := questions_of(outcome.calls)):
+                break
+            approvals = [call.approval_id for call in outcome.calls if call.asks_approval]
+            answers = await self._approvals.ask_together(run.peer, questions, approvals)
+            run = replace(run, continuations=_continuations(outcome.calls, answers))
+            outcome = await program.run(_repeated(outcome.calls))
         if isinstance(outcome, Finished):
             result = _result(outcome, execution.output, run.program_id, program.n_calls)
             return await self._pages.first_page(
@@ -370,7 +374,7 @@ class ProgramService:
                 arguments=arguments,
                 request_state=result.get("requestState"),
                 questions=json_object(result.get("inputRequests")),
-                is_approval=self._approvals.is_question(result.get("requestState")),
+                approval_id=self._approvals.asked_about(result.get("requestState")),
             )
         return answer_of(result)
 
@@ -496,6 +500,20 @@ class ProgramService:
         expected = {"id": program_id, "sha256": _digest_of(unsigned, snapshot)}
         if payload != expected:
             raise HandleError(f"The program {program_id!r} was altered in the store.")
+
+
+def _continuations(calls: Iterable[ParkedCall], responses: Json) -> Mapping[int, Json]:
+    return {call.call_id: continuation_of(call, responses) for call in calls}
+
+
+def _repeated(calls: Iterable[ParkedCall]) -> Mapping[int, HostCall]:
+    """The calls to make again once somebody has decided or answered."""
+    return {
+        call.call_id: HostCall(
+            call_id=call.call_id, function=call.function, args=(), kwargs=call.arguments
+        )
+        for call in calls
+    }
 
 
 class _Deadline:

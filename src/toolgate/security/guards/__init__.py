@@ -3,6 +3,7 @@
 from toolgate.security.guards.approvals import APPROVAL_QUESTION, Approvals, Clearance, hash_of
 from toolgate.security.guards.call_guard import ArgumentKind, CallGuard, CallGuards, GuardedTool
 from toolgate.security.guards.guard_chain import CallGuardChain, GuardedCall
+from toolgate.security.guards.guarded_peer import CollectingPeer
 from toolgate.security.guards.path_readings import PathReadings, TooManyReadingsError
 from toolgate.security.guards.secret_detection import SecretScanner, secret_scanner
 from toolgate.security.guards.server_secrets import ServerSecrets
@@ -15,6 +16,7 @@ __all__ = [
     "CallGuardChain",
     "CallGuards",
     "Clearance",
+    "CollectingPeer",
     "GuardedCall",
     "GuardedTool",
     "PathReadings",

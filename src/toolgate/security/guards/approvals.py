@@ -10,7 +10,7 @@ call runs twice, whatever is killed and when.
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from time import time
@@ -33,6 +33,7 @@ from toolgate.errors import (
 )
 from toolgate.security.guards.approval_codes import ApprovalCodes
 from toolgate.security.guards.call_guard import CallGuard, GuardedTool
+from toolgate.security.guards.guarded_peer import CollectingPeer
 from toolgate.security.guards.secret_detection import secret_scanner
 from toolgate.settings import ApprovalSettings
 from toolgate.store import ApprovalFilter, ApprovalRepository, StoredApproval
@@ -133,7 +134,7 @@ class Approvals:
         approval = await self._parked(caller, tool, guard, arguments, binding)
         if approval.state == "waiting" and guard.approver == "user" and _can_be_asked(peer):
             assert peer is not None
-            if peer.era == "modern":
+            if peer.era == "modern" or isinstance(peer, CollectingPeer):
                 if state.get("kind") != "ask":
                     return self._question(approval, arguments)
             else:
@@ -146,14 +147,19 @@ class Approvals:
             plain = {**plain, "arguments": json.loads(approval.edited)}
         return Clearance(approval=approval, step=0, params=plain)
 
-    def is_question(self, request_state: str | None) -> bool:
-        """Return whether the state of an `input_required` result comes from `request`."""
+    def asked_about(self, request_state: str | None) -> str:
+        """Return the id of the approval that an `input_required` result of `request` is about.
+
+        Args:
+            request_state: The state of the result; empty is returned for one of a server.
+        """
         if request_state is None:
-            return False
+            return ""
         try:
-            return self._signer.check(_PURPOSE, request_state).get("kind") == "ask"
+            state = self._signer.check(_PURPOSE, request_state)
         except HandleError:
-            return False
+            return ""
+        return str(state.get("id")) if state.get("kind") == "ask" else ""
 
     async def consume(self, caller: Caller, clearance: Clearance) -> str:
         """Use up the permission to run or continue a call; return the id of its audit record.
@@ -400,24 +406,43 @@ class Approvals:
                 comment=comment,
             )
 
+    async def ask_together(self, peer: Peer, questions: Json, approval_ids: Iterable[str]) -> Json:
+        """Ask the person at a client of the handshake era, until all approvals are decided.
+
+        Args:
+            peer: The client.
+            questions: The questions, by key, as in an `input_required` result.
+            approval_ids: The approvals that they are about.
+
+        Returns:
+            The answers by key, without those that the client could not give.
+        """
+        answers: Json = {}
+        async with anyio.create_task_group() as tasks:
+
+            async def ask() -> None:
+                for key, question in questions.items():
+                    asked = json_object(question)
+                    with suppress(CannotAskError, RpcError):
+                        answers[key] = await peer.ask(
+                            str(asked["method"]), json_object(asked["params"])
+                        )
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(ask)
+            for approval_id in approval_ids:
+                await self.wait(approval_id, within_s=self._settings().expire_s)
+            tasks.cancel_scope.cancel()
+        return answers
+
     async def _ask(
         self, caller: Caller, approval: StoredApproval, arguments: Json, peer: Peer
     ) -> StoredApproval:
         """Ask the person at a client of the handshake era, until somebody has decided."""
-        async with anyio.create_task_group() as tasks:
-
-            async def ask() -> None:
-                try:
-                    answer = await peer.ask("elicitation/create", _form(approval, arguments))
-                except (CannotAskError, RpcError):
-                    pass
-                else:
-                    await self._take_answer(caller, approval.approval_id, answer)
-                tasks.cancel_scope.cancel()
-
-            tasks.start_soon(ask)
-            await self.wait(approval.approval_id, within_s=self._settings().expire_s)
-            tasks.cancel_scope.cancel()
+        questions = {APPROVAL_QUESTION: _form_question(approval, arguments)}
+        answers = await self.ask_together(peer, questions, [approval.approval_id])
+        answer = json_object(answers.get(APPROVAL_QUESTION))
+        await self._take_answer(caller, approval.approval_id, answer)
         return await self._existing(approval.approval_id)
 
     def _question(self, approval: StoredApproval, arguments: Json) -> Json:
@@ -427,10 +452,9 @@ class Approvals:
             "b": approval.binding,
             "exp": int(time() + self._settings().expire_s),
         }
-        asked = {"method": "elicitation/create", "params": _form(approval, arguments)}
         return {
             "resultType": "input_required",
-            "inputRequests": {APPROVAL_QUESTION: asked},
+            "inputRequests": {APPROVAL_QUESTION: _form_question(approval, arguments)},
             "requestState": self._signer.sign(_PURPOSE, state),
         }
 
@@ -487,6 +511,10 @@ def _can_be_asked(peer: Peer | None) -> bool:
     # An empty object means form mode, as in revisions before URL mode.
     modes = json_object(peer.capabilities["elicitation"])
     return "form" in modes or "url" not in modes
+
+
+def _form_question(approval: StoredApproval, arguments: Json) -> Json:
+    return {"method": "elicitation/create", "params": _form(approval, arguments)}
 
 
 def _form(approval: StoredApproval, arguments: Json) -> Json:

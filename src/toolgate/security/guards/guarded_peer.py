@@ -1,4 +1,4 @@
-"""Guards what a server sends to the client while its tool runs."""
+"""Clients as guarded calls see them: what servers send is checked, approvals can be collected."""
 
 from collections.abc import Awaitable, Callable
 
@@ -6,27 +6,17 @@ from toolgate.errors import CannotAskError, GuardError
 from toolgate.security.guards.call_guard import CallGuard
 from toolgate.types import Era, Json, Peer
 
-__all__ = ["GuardedPeer"]
+__all__ = ["CollectingPeer", "GuardedPeer"]
 
 Look = Callable[[Callable[[str, Json], tuple[Json, Json]], str, Json], Awaitable[tuple[Json, Json]]]
 
 
-class GuardedPeer:
-    """A peer that hides secrets from the client, and from the server where configured."""
+class _WrappedPeer:
+    """A peer that passes everything on."""
 
-    def __init__(self, peer: Peer, guard: CallGuard, key: str, inspect: Look) -> None:
-        """Wrap a peer.
-
-        Args:
-            peer: The client that made the call.
-            guard: The guard of the call.
-            key: Its tool, for errors.
-            inspect: Runs a check, in a thread if the value is large.
-        """
+    def __init__(self, peer: Peer) -> None:
+        """Wrap a peer."""
         self._peer = peer
-        self._guard = guard
-        self._key = key
-        self._inspect = inspect
 
     @property
     def era(self) -> Era:
@@ -47,6 +37,48 @@ class GuardedPeer:
     def log_level(self) -> str | None:
         """The log level that the client wants."""
         return self._peer.log_level
+
+    async def progress(self, params: Json) -> None:
+        """Forward progress."""
+        await self._peer.progress(params)
+
+    async def log(self, params: Json) -> None:
+        """Forward a log message."""
+        await self._peer.log(params)
+
+    async def ask(self, method: str, params: Json) -> Json:
+        """Ask the client.
+
+        Raises:
+            CannotAskError: The client cannot be asked this.
+            RpcError: The client answered with an error.
+        """
+        return await self._peer.ask(method, params)
+
+
+class CollectingPeer(_WrappedPeer):
+    """A client of the handshake era that is asked about several approvals at once, by the caller.
+
+    Its calls give questions about approvals as results instead of asking them one by one.
+    """
+
+
+class GuardedPeer(_WrappedPeer):
+    """A peer that hides secrets from the client, and from the server where configured."""
+
+    def __init__(self, peer: Peer, guard: CallGuard, key: str, inspect: Look) -> None:
+        """Wrap a peer.
+
+        Args:
+            peer: The client that made the call.
+            guard: The guard of the call.
+            key: Its tool, for errors.
+            inspect: Runs a check, in a thread if the value is large.
+        """
+        super().__init__(peer)
+        self._guard = guard
+        self._key = key
+        self._inspect = inspect
 
     async def progress(self, params: Json) -> None:
         """Forward progress, without secrets."""

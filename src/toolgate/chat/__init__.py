@@ -25,11 +25,14 @@ from toolgate.chat.threads import ThreadService
 from toolgate.chat.transcript import FORGOTTEN, NOTHING
 from toolgate.chat.turns.failure import friendly
 from toolgate.chat.turns.messages import clean_messages, repair, unanswered, without_internal
+from toolgate.chat.turns.model_answer import BETWEEN
+from toolgate.chat.turns.outcome import approval_request
 from toolgate.chat.turns.sources import citations
 from toolgate.chat.turns.turn import Turn, TurnServices
 from toolgate.chat.turns.turn_settings import choices_from
 
 __all__ = [
+    "BETWEEN",
     "DOCUMENTS",
     "FORGOTTEN",
     "KINDS",
@@ -51,6 +54,7 @@ __all__ = [
     "TurnState",
     "TurnStatus",
     "Update",
+    "approval_request",
     "choices_from",
     "citations",
     "clean_messages",

@@ -301,7 +301,8 @@ class ChatService:
             raise
         if turn.waiting:
             status = "waiting"
-            say(turn, approval_request(turn), is_stored=False)
+            page = turn.gateway.approvals.page
+            say(turn, approval_request(turn.waiting, page), is_stored=False)
         elif turn.client_calls:
             status = "client_calls"
         elif not "".join(turn.texts).strip():

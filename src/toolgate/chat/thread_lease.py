@@ -191,11 +191,16 @@ class TurnWriter:
         await self._write(messages, state=None)
 
     async def end(self, messages: Sequence[Message], outcome: Outcome) -> None:
-        """Save the remaining messages, and the state for the next turn."""
-        last = max(
-            (at for at, message in enumerate(messages) if message.role == "assistant"), default=None
-        )
+        """Save the remaining messages, and the state for the next turn.
+
+        The metadata goes to the last answer, or to its last result if the answer was saved before
+        its calls ran.
+        """
         transcript = list(messages)
+        unsaved = range(self.messages_written, len(transcript))
+        last = max((at for at in unsaved if transcript[at].role == "assistant"), default=None)
+        if last is None and unsaved:
+            last = unsaved[-1]
         if last is not None:
             notes = {**transcript[last].notes, "response_metadata": outcome.metadata}
             transcript[last] = replace(transcript[last], notes=notes)

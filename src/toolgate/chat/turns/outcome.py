@@ -1,6 +1,7 @@
 """The end of a turn: outcome, audit record, and the text if it is cut short."""
 
 import logging
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import cast
 
@@ -133,14 +134,19 @@ def with_partial_answer(turn: Turn, why: str) -> list[Message]:
     return [*turn.transcript, turn.note(replace(partial, calls=()), partial=why)]
 
 
-def approval_request(turn: Turn) -> str:
-    """Return the text that asks for the approvals that a turn waits for."""
+def approval_request(calls: Iterable[Json], page: str) -> str:
+    """Return the text that asks for approvals.
+
+    Args:
+        calls: The calls that wait, as in `Turn.waiting`.
+        page: Where people decide about them.
+    """
     lines = [
         f"- {call['tool']} (approval {call['approval_id']}, until {call['expires_at']})"
-        for call in turn.waiting
+        for call in calls
     ]
     return (
         "I need a person's approval before I can go on:\n"
         + "\n".join(lines)
-        + f"\nDecide on {turn.gateway.approvals.page}, then send any message to go on."
+        + f"\nDecide on {page}, then send any message to go on."
     )

@@ -318,7 +318,14 @@ class ChatApi:
             messages = await response_id.messages(self._chat.threads, call.caller)
         except UnknownResponseError as error:
             raise HttpError(404, error.code, str(error)) from error
-        await send_json(call.send, 200, stored_response(response_id, messages))
+        waiting = await self._chat.threads.waiting(call.caller, response_id.thread or "")
+        body = stored_response(
+            response_id,
+            messages,
+            [entry for entry in waiting if entry.get("turn_id") == response_id.turn_id],
+            approval_page=self._app.gateway.approvals.page,
+        )
+        await send_json(call.send, 200, body)
 
     # Embeddings
 

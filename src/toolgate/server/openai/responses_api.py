@@ -4,12 +4,12 @@ https://platform.openai.com/docs/api-reference/responses
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
 
 from toolgate.base import json_text
-from toolgate.chat import Event, Outcome, Run, TurnRequest, citations
+from toolgate.chat import BETWEEN, Event, Outcome, Run, TurnRequest, approval_request, citations
 from toolgate.errors import ArgumentError
 from toolgate.models.llm import Message, ToolCall, message_from
 from toolgate.server.openai.chat_json import CompletionOptions, error_body, tools_of
@@ -131,13 +131,13 @@ def _input(value: object) -> list[Message]:
                     name=str(item.get("name")),
                     arguments=str(item.get("arguments", "{}")),
                 )
-                messages.append(Message(role="assistant", calls=(call,)))
+                # The items of one answer are one message: results follow all of its calls.
+                if not messages or messages[-1].role != "assistant":
+                    messages.append(Message(role="assistant"))
+                messages[-1] = replace(messages[-1], calls=(*messages[-1].calls, call))
             case "function_call_output":
-                output: object = item.get("output", "")
-                text = output if isinstance(output, str) else json_text.dumps(output).decode()
-                messages.append(
-                    Message(role="tool", content=text, call_id=str(item.get("call_id")))
-                )
+                result = {"role": "tool", "tool_call_id": item.get("call_id")}
+                messages.append(message_from({**result, "content": _result(item)}, f"input[{at}]"))
             case "reasoning":
                 pass
             case kind:
@@ -146,6 +146,15 @@ def _input(value: object) -> list[Message]:
                     allowed="Allowed: message, function_call, function_call_output.",
                 )
     return messages
+
+
+def _result(item: Json) -> object:
+    output: object = item.get("output", "")
+    if isinstance(output, str):
+        return output
+    if json_array(output):
+        return _content({"content": output})
+    return json_text.dumps(output).decode()
 
 
 def _content(item: Json) -> object:
@@ -209,18 +218,9 @@ class ResponseWriter:
 
     def whole(self, outcome: Outcome) -> Json:
         """Return the complete response."""
-        status = (
-            "incomplete" if outcome.finish_reason in {"length", "content_filter"} else "completed"
-        )
-        output: list[Json] = []
-        if outcome.text or not outcome.calls:
-            annotations = _annotations(outcome.text, outcome.metadata.get("sources") or ())
-            output.append(self._message(outcome.text, "completed", annotations))
-        output += [_call_item(call) for call in outcome.calls]
-        response = self._response(status, output)
-        if status == "incomplete":
-            reason = "max_output_tokens" if outcome.finish_reason == "length" else "content_filter"
-            response["incomplete_details"] = {"reason": reason}
+        output = _output(self._item_id, outcome.text, outcome.calls, outcome.metadata)
+        response = self._response("completed", output)
+        _end(response, outcome.finish_reason)
         response["usage"] = _usage(asdict(outcome.usage))
         if self._options.events:
             response["metadata"] = {**response["metadata"], "run_id": outcome.turn_id}
@@ -332,24 +332,58 @@ class ResponseWriter:
         return b"event: " + kind.encode() + b"\ndata: " + data + b"\n\n"
 
 
-def stored_response(response_id: ResponseId, messages: Sequence[Json]) -> Json:
-    """Return a saved response, built from the messages of its turn."""
+def stored_response(
+    response_id: ResponseId,
+    messages: Sequence[Json],
+    waiting: Sequence[Json],
+    *,
+    approval_page: str,
+) -> Json:
+    """Return a saved response, built from the messages of its turn.
+
+    Args:
+        response_id: Its id.
+        messages: The messages of the turn, oldest first.
+        waiting: Its calls that wait for approval.
+        approval_page: Where people decide about them.
+    """
     said: list[Json] = [item for item in messages if item["role"] == "assistant"]
-    last: Json = said[-1] if said else {}
-    metadata = json_object(last.get("response_metadata"))
-    text = last.get("content") or ""
-    output: list[Json] = []
-    if text:
-        annotations = _annotations(text, metadata.get("sources") or ())
-        output.append(_message(f"msg_{response_id.turn_id}", text, "completed", annotations))
-    if last is messages[-1]:  # what follows a call of ours is another message
-        output += [_call_item(json_object(call)) for call in json_array(last.get("tool_calls"))]
+    texts = [str(item["content"]) for item in said if item.get("content")]
+    if waiting:
+        texts.append(approval_request(waiting, approval_page))
+    requested = json_array(said[-1].get("tool_calls")) if said else []
+    ours = {item.get("tool_call_id") for item in messages if item["role"] == "tool"}
+    ours |= {call["call_id"] for call in waiting}
+    calls = [call for call in map(json_object, requested) if call["id"] not in ours]
+    of_messages = [json_object(item.get("response_metadata")) for item in messages]
+    metadata: Json = next(filter(None, reversed(of_messages)), dict[str, Any]())
+    item_id = f"msg_{response_id.turn_id}"
+    output = _output(item_id, BETWEEN.join(texts), calls, metadata)
     created = int(datetime.fromisoformat(messages[0]["created_at"]).timestamp())
     body: Json = {"model": str(metadata.get("model") or "")}
     response = _response(response_id, body, output, status="completed", created=created)
+    _end(response, metadata.get("finish_reason"))
     if usage := json_object(metadata.get("token_usage")):
         response["usage"] = _usage(usage)
     return response
+
+
+def _output(item_id: str, text: str, calls: Sequence[Json], metadata: Json) -> list[Json]:
+    """Return the items of an answer: its text, then the calls for the client."""
+    items = [_call_item(call) for call in calls]
+    if not text and items:
+        return items
+    annotations = _annotations(text, metadata.get("sources") or ())
+    return [_message(item_id, text, "completed", annotations), *items]
+
+
+def _end(response: Json, finish_reason: object) -> None:
+    """Mark a response whose model did not finish."""
+    reason = {"length": "max_output_tokens", "content_filter": "content_filter"}.get(
+        str(finish_reason)
+    )
+    if reason is not None:
+        response |= {"status": "incomplete", "incomplete_details": {"reason": reason}}
 
 
 def _usage(usage: Json) -> Json:

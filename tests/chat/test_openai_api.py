@@ -44,6 +44,12 @@ async def test_models_lists_names_and_aliases() -> None:
         ({"model": "gpt-9", "messages": [{"role": "user", "content": "x"}]}, 404, "gpt-9"),
         ({"model": "main", "messages": "x"}, 400, "missing or empty"),
         ({"model": 3, "messages": [{"role": "user", "content": "x"}]}, 400, "model"),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "text", "text": None}]}]},
+            400,
+            "messages[0]",
+        ),
+        ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, 400, "messages[0]"),
         ({"model": "main", "n": 2, "messages": [{"role": "user", "content": "x"}]}, 400, "'n'"),
         ({"model": "main", "n": {"a": []}, "messages": [{"role": "user"}]}, 400, "'n'"),
         (
@@ -458,3 +464,18 @@ async def test_a_key_of_one_character_does_not_mask_words() -> None:
         )
 
     assert "the knob is not known" in body["error"]["message"]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("engine", ["plain", "langgraph"])
+async def test_an_answer_that_a_client_has_begun_is_continued(engine: str) -> None:
+    """Chat clients send it when somebody presses "continue"."""
+    async with chatting({"text": " a time."}, chat={"engine": engine}) as place:
+        messages = [
+            {"role": "user", "content": "Tell me a story"},
+            {"role": "assistant", "content": "Once upon"},
+        ]
+        _, answer = await place.post("/v1/chat/completions", {"messages": messages})
+
+        assert answer["choices"][0]["message"]["content"] == " a time."
+        assert roles(place.model.last)[1:] == ["user", "assistant"]

@@ -131,6 +131,8 @@ async def test_mt_2_the_model_sees_name_alias_description_and_model() -> None:
         ('I think ["HR"] fits, and ["LAW"] does not.', ["HR"]),
         ('Of [these], the best is ["HR"', []),
         ('The tables [GUIDES, HR]: ["LAW"]', ["LAW"]),
+        ('[1] has the prices, so: ["HR"]', ["HR"]),
+        ("[1, 2]", []),
         ('["nope"]', []),
         ("[]", []),
         ("HR", []),

@@ -283,8 +283,8 @@ def _described(candidate: CollectionCandidate) -> str:
 
 
 def _chosen(answer: str, candidates: Sequence[CollectionCandidate]) -> list[str]:
-    """Return the names in the first JSON array of an answer; unknown ones are left out."""
-    parsed = _first_array(answer)
+    """Return the names in the first JSON array of texts; unknown ones are left out."""
+    parsed = _first_texts(answer)
     names: Mapping[str, str] = {
         **{
             candidate.alias.casefold(): candidate.name
@@ -295,22 +295,25 @@ def _chosen(answer: str, candidates: Sequence[CollectionCandidate]) -> list[str]
     }
     return list(
         dict.fromkeys(
-            names[name.strip().casefold()]
-            for name in parsed
-            if isinstance(name, str) and name.strip().casefold() in names
+            names[name.strip().casefold()] for name in parsed if name.strip().casefold() in names
         )
     )
 
 
-def _first_array(text: str) -> list[object]:
-    """Return the first JSON array in a text that may contain more; empty: there is none."""
+def _first_texts(text: str) -> list[str]:
+    """Return the first JSON array of texts in an answer that may contain more; empty: none.
+
+    Arrays without texts are no choice: models also number what they write, as `[1]`.
+    """
     decoder = json.JSONDecoder()
     for start in (match.start() for match in _ARRAY_START.finditer(text)):
         try:
             value, _ = decoder.raw_decode(text, start)
         except (ValueError, RecursionError):
             continue
-        return cast("list[object]", value)
+        texts = [item for item in cast("list[object]", value) if isinstance(item, str)]
+        if texts or not value:
+            return texts
     return []
 
 

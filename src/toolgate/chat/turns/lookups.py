@@ -118,7 +118,8 @@ async def _retrieved(turn: Turn, messages: Sequence[Message], calls: Sequence[To
             results.append(_internal(turn, call, refusal, policy="stub"))
             continue
         retrieval = await _look_up(turn, messages, question)
-        turn.lookups += [_folded(text) for text in (question, retrieval.query)]
+        # The model's own words count, too: the same call again is a repetition.
+        turn.lookups += [_folded(text) for text in (question, own, retrieval.query) if text]
         turn.n_lookups += 1
         result, changes = _found(turn, call, retrieval)
         results.append(result)

@@ -67,7 +67,8 @@ def _source(number: int, passage: FoundPassage) -> Json:
         "page": passage.page,
         "collection": passage.collection,
         "document_id": passage.document_id,
-        "passage_id": passage.passage_id,
+        # As text: JavaScript rounds numbers of this size.
+        "passage_id": str(passage.passage_id),
         "score": None if passage.similarity is None else round(passage.similarity, 3),
         "link": passage.source if passage.source.startswith(("https://", "http://")) else None,
     }

@@ -226,7 +226,8 @@ def route(turn: Turn, state: TurnState) -> Route:
             (offer := turn.offer(call.name)) is not None and offer.retrieves for call in open_calls
         )
         return "retrieve" if internal else "tools"
-    return "complete" if messages[-1].role == "tool" else "end"
+    # A client may send the beginning of an answer, which the model continues.
+    return "complete" if messages[-1].role == "tool" or not turn.budget.steps else "end"
 
 
 def merged(state: TurnState, update: Update) -> TurnState:

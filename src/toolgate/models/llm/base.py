@@ -492,14 +492,20 @@ def _content(value: object, at: str) -> str | tuple[Json, ...]:
     if isinstance(value, str):
         return value
     parts = [json_object(part) for part in json_array(value)]
-    if not isinstance(value, list) or not all(isinstance(part.get("type"), str) for part in parts):
+    if not isinstance(value, list) or not all(map(_is_part, parts)):
         raise ArgumentError(
             f"{at} has unreadable content.",
             allowed='Allowed: a text, or a list of parts such as {"type": "text", "text": "…"}.',
         )
     if all(part["type"] == "text" for part in parts):
-        return "".join(str(part.get("text", "")) for part in parts)
+        return "".join(part["text"] for part in parts)
     return tuple(parts)
+
+
+def _is_part(part: Json) -> bool:
+    """Whether it is a part of a message; those of other types are for the service to judge."""
+    kind: object = part.get("type")
+    return isinstance(kind, str) and (kind != "text" or isinstance(part.get("text"), str))
 
 
 def _call(value: object) -> ToolCall | None:

@@ -142,6 +142,14 @@ async def test_a_server_that_was_pasted_is_tested_and_added() -> None:
         assert "may have been removed" in missing
 
 
+async def test_a_tool_that_is_gone_is_answered_with_words_for_people() -> None:
+    async with open_console() as place:
+        missing = visible_text(await place.page("tool", status=404, key="notes:ad"))
+    assert "There is no tool 'notes:ad'." in missing
+    assert "See the list of tools." in missing
+    assert "tool_discovery" not in missing
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

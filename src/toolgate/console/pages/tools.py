@@ -20,7 +20,13 @@ from toolgate.console.route import Route
 from toolgate.console.rule_preview import is_destructive
 from toolgate.console.schema_form import FormField, arguments_of, fields_of
 from toolgate.console.sorting import order_of
-from toolgate.errors import ArgumentError, ForbiddenError, RpcError, StoreError
+from toolgate.errors import (
+    ArgumentError,
+    ForbiddenError,
+    RpcError,
+    StoreError,
+    UnknownToolError,
+)
 from toolgate.gateway.management import HIDDEN_VALUE, OverriddenTool
 from toolgate.gateway.meta_tools import DiscoverRequest
 from toolgate.search import signature
@@ -207,7 +213,11 @@ async def _tool_page(
     took_ms: float | None = None,
     arguments: Json | None = None,
 ) -> Response:
-    entry = request.gateway.visible.tool(request.caller, request.value("key"))
+    try:
+        entry = request.gateway.visible.tool(request.caller, request.value("key"))
+    except UnknownToolError as error:  # its hint is for models
+        hint = "It may have been removed, or hidden from you. See the list of tools."
+        raise UnknownToolError(error.failed, allowed=error.allowed, hint=hint) from error
     try:
         stored = await _stored_versions(request, entry.key)
     except StoreError:

@@ -231,6 +231,18 @@ async def test_settings_are_folded_by_table_unless_changed_or_searched(tmp_path:
     assert re.search(r'<details class="section" open><summary><h2 class="mono">\[serve\]', found)
 
 
+async def test_a_token_that_may_do_nothing_is_shown_as_such() -> None:
+    warning = "This token has no rights yet"
+    async with open_console({}, settings=Settings()) as place:
+        reader = await place.send("tokens", 200, name="reader", roles="reader")
+        assert warning not in visible_text(reader.text)
+        nobody = await place.send("tokens", 200, name="nobody")
+        assert warning in visible_text(nobody.text)
+        assert warning in visible_text(await place.page("token", name="nobody"))
+        await place.send("permissions", effect="allow", patterns="notes", to="everyone")
+        assert warning not in visible_text(await place.page("token", name="nobody"))
+
+
 async def test_a_picked_tool_is_added_to_the_pinned_ones() -> None:
     async with open_console() as place:
         await place.app.gateway.admin.save_project(Caller.local(), "web", settings={}, new=True)

@@ -1,11 +1,13 @@
 """The Tokens pages: create, show once, renew, revoke."""
 
+from collections.abc import Sequence
+
 from starlette.responses import Response
 
 from toolgate.console.request import PageRequest
 from toolgate.console.route import Route
 from toolgate.errors import ArgumentError
-from toolgate.security.access import NewToken
+from toolgate.security.access import AccessRule, NewToken
 from toolgate.store import StoredToken
 
 __all__ = ["ROUTES"]
@@ -62,12 +64,17 @@ async def _create(request: PageRequest) -> Response:
         allow=allow,
         deny=deny,
     )
-    return _created_page(request, created)
+    return await _created_page(request, created)
 
 
-def _created_page(request: PageRequest, created: NewToken) -> Response:
+async def _created_page(request: PageRequest, created: NewToken) -> Response:
     """Show a new token; no other page shows it, and it is not stored."""
-    response = request.page("token_made.html", made=created, resource=_resource(request))
+    response = request.page(
+        "token_made.html",
+        made=created,
+        resource=_resource(request),
+        has_rights=_has_rights(created.row, await _rules_of(request, created.row)),
+    )
     response.headers["cache-control"] = "no-store"
     return response
 
@@ -88,24 +95,35 @@ def _words(text: str) -> list[str]:
 
 async def _show(request: PageRequest) -> Response:
     token = await request.gateway.admin.token_named(request.caller, request.value("name"))
+    rules = await _rules_of(request, token)
+    return request.page(
+        "token.html",
+        token=token,
+        state=_state(request, token),
+        rules=rules,
+        has_rights=_has_rights(token, rules),
+        graces=_GRACES,
+    )
+
+
+async def _rules_of(request: PageRequest, token: StoredToken) -> list[AccessRule]:
+    """Return the rules that apply to a token, without those of built-in roles."""
     subjects = {f"token:{token.name}"}
     subjects |= {f"role:{role}" for role in token.roles} | {
         f"group:{group}" for group in token.groups
     }
     subjects |= {f"user:{token.user}"} if token.user else set()
     subjects |= {f"project:{project}" for project in token.projects} | {"everyone"}
-    rules = [
+    return [
         rule
         for rule in await request.gateway.admin.permissions(request.caller)
         if rule.who in subjects
     ]
-    return request.page(
-        "token.html",
-        token=token,
-        state=_state(request, token),
-        rules=rules,
-        graces=_GRACES,
-    )
+
+
+def _has_rights(token: StoredToken, rules: Sequence[AccessRule]) -> bool:
+    """Whether anything is allowed to a token, by a built-in role or a rule."""
+    return not {*_ROLES}.isdisjoint(token.roles) or any(rule.effect == "allow" for rule in rules)
 
 
 async def _act(request: PageRequest) -> Response:
@@ -116,7 +134,7 @@ async def _act(request: PageRequest) -> Response:
             renewed = await admin.rotate_token(
                 request.caller, name, grace_s=float(grace) if grace.isdecimal() else 0.0
             )
-            return _created_page(request, renewed)
+            return await _created_page(request, renewed)
         case "revoke":
             await admin.revoke_token(request.caller, name)
             return request.go("token", message=f"{name} is revoked.", name=name)

@@ -117,6 +117,9 @@ def test_french_is_answered_where_it_is_allowed_and_only_there() -> None:
     ("message", "intent"),
     [
         ("which release of the data model do we have in production", "schema-version"),
+        ("draw a diagram of the schema", "type-info"),
+        ("describe main.customers", "type-info"),
+        ("wijzigingen in het schema tussen 3 en 7 november", "schema-changes"),
         ("did anything in the table definitions move since Friday", "schema-changes"),
         ("what does the payments table consist of", "type-info"),
         ("Wie hei\u00dfen die Spalten der Tabelle lieferungen?", "type-info"),

@@ -35,6 +35,7 @@ class IntentDetector:
         zone: str = "UTC",
         languages: Iterable[str] = (),
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        translate: Callable[[str], str] | None = None,
     ) -> None:
         """Create a detector, which is immutable.
 
@@ -45,6 +46,8 @@ class IntentDetector:
             zone: Time zone of the days in messages; an IANA name.
             languages: Languages whose keywords count; none: all.
             clock: The current time, used if `detect` gets no day.
+            translate: Returns the words of a message in English; empty if it is English. None: only
+                English words for the objects of tools are known.
 
         Raises:
             ValueError: A phrase of an intent is invalid.
@@ -55,6 +58,7 @@ class IntentDetector:
         self._clock = clock
         self._intents = {intent.name.casefold(): intent for intent in self.keywords.intents}
         self._schema_of = schema_of
+        self._translate = translate
         self._readers: dict[str, tuple[object, ArgumentReader]] = {}
 
     @property
@@ -119,7 +123,9 @@ class IntentDetector:
         if intent is None or detection.intent == NONE:
             return detection
         text = detection.asked_text or request.text
-        tool = tool_for_message(intent, text)
+        translate = self._translate if len(intent.tools) > 1 else None
+        english = translate(text) if translate is not None else ""
+        tool = tool_for_message(intent, text, english)
         reader = self._reader(intent, tool or intent.tool)
         values = reader.read(text, today=request.today, zone=request.zone)
         if only_looks(text):

@@ -44,7 +44,12 @@ _DECLINED: Final = late_pattern(
         (?!.{0,40}\b(?:and|then)\b)
       | (?:never\ mind|hold\ off|keep\ away|hands\ off)\b | let['’]?s\ not\b | not\ now\b
       | (?:please\ )?(?:leave|keep)\b.{1,50}\b
-        (?:alone|as\ (?:it\ is|they\ are|is)|untouched|unchanged)\b
+        (?:alone|be|as\ (?:it\ is|they\ are|is)|untouched|unchanged
+          |the\ way\ (?:it\ is|they\ are))\b
+      | (?:i|we)\ (?:can|could|will|['’]ll)\ (?:\w+\ )?(?:do|live|manage|get\ by)\ without\b
+      | nothing\ (?:needs|has)\ to\b | hold\ (?:the|that|this|it)\b | (?:better|rather)\ not\b
+      | (?:i|we)(?:['’]d|\ would)\ (?:rather\ )?leave\b | .{1,60}\bcan\ (?:stay|remain)\b
+      | .{1,60}\b(?:is|are)\ not\ to\ be\ \w+ed$
       | (?:i|we)\ (?:would|['’]d)\ rather\ not\b | (?:i|we)\ (?:won['’]t|will\ not)\ (?:need|want)\b
       | .{1,60}\b(?:isn['’]?t|is\ not|aren['’]?t|are\ not|won['’]t\ be|not)
         \ (?:needed|necessary|wanted)\b
@@ -81,13 +86,18 @@ _DECLINED: Final = late_pattern(
       | .{1,60}\b(?:brauch\w*|will|möchte)\ (?:ich|wir)\ (?:doch\ |jetzt\ |gar\ )?(?:nicht|keine)\b
       | (?:ich|wir)\ (?:frage|suche|wollte|meinte)\b.{0,40}\bnicht\b | vergiss\b
       | (?:lass|lassen\ sie)\b.{1,50}\b(?:sein|bleiben|in\ ruhe|wie\ (?:er|sie|es)\ (?:ist|sind))\b
-      | .{1,60}\b(?:nicht\ (?:mehr\ )?(?:nötig|gebraucht|gewünscht|notwendig|erforderlich)
-        |hat\ sich\ erledigt|überflüssig)\b
+      | .{1,60}\b(?:nicht\ (?:mehr\ )?(?:nötig|gebraucht|benötigt|gewünscht|notwendig
+        |erforderlich)|hat\ sich\ erledigt|überflüssig)\b
+      | (?:.{1,60}\b)?bitte\ nichts\b | nichts\ \w+en$ | .{1,60}\bin\ ruhe(?:\ lassen)?$
+      | finger\ weg\b | (?:wir|ich)\ kommen?\b.{0,20}\bohne\b
+      | .{1,60}\bverzichte(?:n|t)?(?:\ wir)?\b
+      | .{1,60}\b(?:kann|können)\ (?:gern\ |ruhig\ )?so\ bleiben$
+      | (?:ich\ habe?|wir\ haben)\ (?:es\ )?(?:mir|uns)\ anders\ überlegt\b
       | du\ (?:brauchst|musst|sollst)\b.{0,40}\b(?:nicht|keine?[nmrs]?)\b
       | (?:statt|anstatt|ohne)\b | (?:schluss|genug)\ (?:mit|von)\b | (?:ich\ )?verzichte\ auf\b
       | (?:niemand|keiner)\ (?:hat|will|braucht|wollte)\b
       | .{1,60}\b(?:kann|können|muss|müssen)\ (?:noch\ )?warten$ | .{1,60}\b(?:hat
-        |haben)\ (?:noch\ )?zeit$
+        |haben)\ (?:\w+\ ){0,2}zeit$
       | .{1,60}\b(?:bleibt|bleiben|ist|sind|passt|passen|reicht|reichen)\ (?:gut\ |genau\ |so\ )*so$
       | (?:du\ kannst|können\ sie|kannst\ du)\b.{1,50}\b(?:sparen|weglassen|überspringen)$
       | (?:s'il\ (?:te|vous)\ pla[iî]t\s+)?ne\ \w+\ (?:pas|plus|jamais|rien)\b
@@ -103,7 +113,9 @@ _DECLINED: Final = late_pattern(
       | (?:ce\ n'est\ )?pas\ la\ peine\b | oublie[zs]?\b | inutile\ de\b
       | je\ n['’]ai\ (?:pas|plus)\ besoin\b
       | arrête[zr]?\ (?:de|d['’])\ ?\w+ | évite[zr]?\ (?:de|d['’])\ ?\w+ | pas\ intéressée?s?\b
-      | personne\ ne\b
+      | personne\ ne\b | pas\ touche\b | rien\ à\ \w+r\b
+      | .{1,60}\bpeu(?:t|vent)\ rester\b
+      | (?:on|nous|je)\ (?:(?:se|nous|me)\ pass\w+\ d|f(?:er)?(?:a|ai|ons|ra|rai|rons)\ sans\b)
       | .{1,60}\b(?:peut|peuvent)\ attendre$ | .{1,60}\b(?:bien|parfait\w*|bon)\ comme\ (?:ça|cela)$
       | je\ ne\ (?:veux|souhaite|cherche)\b | (?:pas|plus|jamais)\ (?:de|d'|le|la|les|un|une)\b
       | (?:au\ lieu|sans)\b
@@ -116,7 +128,8 @@ _DECLINED: Final = late_pattern(
       | (?:por\ favor\s+)?no\ (?:me\ |te\ |lo\ |la\ |los\ |las\ )?\w{2,}(?:es|as|éis|áis)\b
       | .{1,60}\bya\ no\ (?:hace|se|lo|la|es)\b
       | (?:en\ (?:lugar|vez)\ de|sin)\b | (?:deja|dejad|deje)\ de\ \w+r\b | olvídate\b
-      | nadie\ (?:te|ha|quiere|pidió|dijo)\b
+      | nadie\ (?:te|ha|quiere|pidió|dijo)\b | (?:deja|dejad|deje)\ en\ paz\b
+      | (?:\w+\ )?prescindi\w*\ de\b | .{1,60}\bpueden?\ (?:quedar|seguir)\w*\ (?:así|como)\b
       | .{1,60}\bpueden?\ esperar$ | .{1,60}\bestán?\ bien\ (?:así|como\ están?)$
       | (?:por\ favor\s+)?(?:não|nunca)\ (?:mexe|mexa|toque|quero|preciso|crie|criar|apague|abra
         |faça|mostre|mude
@@ -126,7 +139,9 @@ _DECLINED: Final = late_pattern(
       | .{1,60}\bnão\ (?:é|são)\ mais\ necessári[oa]s?\b
       | (?:nada\ de|nenhuma?|esque[çc][ae]|deixa\ pra\ lá)\b | (?:em\ vez\ de|sem)\b
       | (?:para|pare|parem)\ de\ \w+r\b | chega\ de\b
-      | ninguém\ (?:te|quer|pediu|disse|mandou)\b
+      | ninguém\ (?:te|quer|pediu|disse|mandou)\b | não\ \w{2,}(?:es|as)\b
+      | (?:passamos|passo|ficamos)\ bem\ sem\b | (?:dispens(?:o|amos))\b
+      | .{1,60}\bpodem?\ ficar\ (?:como|assim)\b
       | .{1,60}\bpodem?\ esperar$ | .{1,60}\bestão?\ (?:bom|bem|ótim[oa]s?)\ assim$
       | non\ (?:voglio|creare|aprire|cancellare|mostrare|cambiare|cercare
         |mi\ serv(?:e|ono)|mi\ interessa(?:no)?|serve|ti\ chiedo|occorre|c'è\ bisogno)\b
@@ -136,7 +151,9 @@ _DECLINED: Final = late_pattern(
       | .{1,60}\bnon\ (?:serv(?:e|ono)|è\ necessari[oa]|occorr(?:e|ono))\b
       | (?:niente|nessun[ao']?|dimentica|lascia\ (?:stare|perdere))\b
       | invece\ di\b | (?:smetti|smettila|evita|basta)\ (?:di|con)\b
-      | nessuno\ (?:ti|ha|vuole)\b
+      | nessuno\ (?:ti|ha|vuole)\b | alla\ fine\ non\b | lascia(?:te)?\ in\ pace\b
+      | .{0,30}\bfac?c?ia(?:mo)?\ a\ meno\b
+      | (?:possiamo|posso)\ fare\ a\ meno\b | .{1,60}\bpu(?:ò|oi)\ restare\ (?:così|com)
       | .{1,60}\b(?:può|possono)\ aspettare$ | .{1,60}\b(?:va|vanno)\ bene\ così$
       | (?:ik|we)\ (?:wil|willen|hoef|hoeven|heb|hebben|vraag)\ (?:\w+\ )?(?:g[eé][eé]n|niet)\b
       | .{1,60}\b(?:hoeft|hoeven|is|zijn)\ (?:\w+\ )?niet\ (?:meer\ )?(?:nodig)?\b$
@@ -146,10 +163,14 @@ _DECLINED: Final = late_pattern(
         (?=.*\b(?:zitten|maar|meer|nodig|nieuwe?|alsjeblieft)\b)
       | (?:ik\ (?:wil|wens)|\w+)\ (?:(?:nu|vooral|voorlopig|alsjeblieft|maar|toch)\ )?geen\b
         | in\ plaats\ van\b | (?:stop|hou\ op)\ met\b | (?:ik\ ben\ )?niet\ geïnteresseerd\b
-      | niemand\ (?:heeft|wil|vroeg)\b
+      | niemand\ (?:heeft|wil|vroeg)\b | .{1,60}\bhoef(?:t|ven)?\ (?:je|u)\b.{0,12}\b(?:niet|geen)\b
+      | blijf\b.{1,40}\baf$ | (?:we|ik)\ (?:kunnen|kan|doen|doe)\b.{0,12}\bzonder\b
+      | .{1,60}\btoch\ niet\ nodig$ | .{1,60}\b(?:kan|kunnen|mag|mogen)\ (?:gewoon\ )?zo\ blijven$
+      | .{1,60}\bmet\ rust(?:\ laten)?$ | laat\b.{1,50}\b(?:maar\ )?zitten$
       | .{1,60}\b(?:kan|kunnen|moet|moeten)\ (?:nog\ )?wachten$ | .{1,60}\b(?:is|zijn|blijft
         |blijven)\ (?:goed\ )?zo$
-      | .{1,16}(?:以后再说|先这样|先放着|下次再说)了?$
+      | .{1,16}(?:以后再说|就?先?这样|先放着|下次再说|保持(?:原样|不变))[了吧]?$
+      | .{1,12}(?:先别|先不)\w{0,8}$ | .{1,12}不要\w{1,8}了$
       | (?!(?:waarom|ik\ (?:vind|zie|weet|snap|begrijp|ken|kan))\b)
         (?!.*\b(?:werkt|werken|klopt|kloppen|gaat)\b).{3,80}\ niet(?:\ (?:meer|nu))?$
       | (?:请|千万|先|暂时|目前|现在|今天|你)*(?:不用|不要|别|不必|不需要|无需|甭|先别|没必要
@@ -164,6 +185,7 @@ _WITHDRAWN: Final = late_pattern(
     r"""^(?: never\ ?mind | (?:so\ )?(?:please\ )?(?:don['’]?t|do\ not)$ | forget\ (?:it|that
       |about\ it) | (?:just\ )?(?:leave|drop)\ (?:it|that)
       | (?:i|we)\ (?:have\ |['’]ve\ )?changed\ (?:my|our)\ minds?
+      | (?:ik\ heb|we\ hebben)\ (?:me|ons)\ bedacht
       | (?:not\ any\ ?more|hoeft\ niet(?:\ meer)?|laat\ maar(?:\ zitten)?|stop\ daarmee)
       | (?:lass|lasst)\ (?:es\ )?(?:gut\ sein|bleiben|lieber) | (?:egal|vergiss\ es|doch\ nicht)
       | laisse[z]?\ tomber | (?:c'est\ bon\ )?(?:j'ai|on\ a)\ changé\ d'avis | tant\ pis

@@ -13,7 +13,6 @@ from typing import Final
 
 from toolgate.intents.base import Intent
 from toolgate.intents.patterns import late_pattern
-from toolgate.search import in_english
 
 __all__ = ["only_looks", "tool_for_message"]
 
@@ -98,11 +97,16 @@ _SAID: Final = late_pattern(r"\w+")
 _WORDS: Final = late_pattern(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 
 
-def tool_for_message(intent: Intent, text: str) -> str | None:
+def tool_for_message(intent: Intent, text: str, english: str = "") -> str | None:
     """Return the tool of an intent that does what a message asks for.
 
     Without a verb for another tool, that is the main tool. None: the intent has no tool, or none
     of its tools does what is asked for.
+
+    Args:
+        intent: The intent of the message.
+        text: The message.
+        english: Its words in English, if it is in another language: names of tools are English.
     """
     if not intent.tool or len(intent.tools) < 2:
         return intent.tool or None
@@ -112,7 +116,7 @@ def tool_for_message(intent: Intent, text: str) -> str | None:
     if asked == "delete" and _removes_a_part(text, objects):
         asked = ""
     verbs = _TOOL_VERBS.get(asked, frozenset())
-    if (named := _named_tool(intent, text, objects)) is not None:
+    if (named := _named_tool(intent, text, english, objects)) is not None:
         return named
     can_write = any(spec.writes for spec in intent.arguments)
     if intent.arguments and not can_write and not asked and _CREATES.search(text):
@@ -143,16 +147,15 @@ def only_looks(text: str) -> bool:
     return bool(_LOOKS.search(text)) and not _CREATES.search(text)
 
 
-def _named_tool(intent: Intent, text: str, objects: list[str]) -> str | None:
+def _named_tool(intent: Intent, text: str, english: str, objects: list[str]) -> str | None:
     """Return the tool for another object than the intent's that a message names.
 
     If the message names the object of the intent too, only tools for a part of it count, which
     comes first: "which buttons are on the form orders". A tool with arguments of its own in the
     intent is one.
     """
-    reading = in_english(text)
     own_words = _said(text)
-    words = own_words if reading is None else [*_said(reading.text), *own_words]
+    words = [*_said(english), *own_words]
     plural = {_stem(word) for word in own_words if word.endswith("s")}
     singular = {*own_words} - plural
     at = {_stem(word): at for at, word in reversed([*enumerate(words)])}

@@ -23,6 +23,7 @@ from toolgate.intents.patterns import are_compiled, compile_all
 from toolgate.intents.semantic.pack_stages import PackStages
 from toolgate.intents.semantic.stage import Explanation
 from toolgate.models.embedders import Embedder
+from toolgate.search import in_english
 
 __all__ = ["Recognizer"]
 
@@ -36,6 +37,11 @@ _FIRST_S = 20.0
 
 _RETRY_S = 30.0
 """Seconds until training is retried after the embedder failed (chosen)."""
+
+
+def _words_in_english(text: str) -> str:
+    reading = in_english(text)
+    return reading.text if reading is not None else ""
 
 
 class Recognizer:
@@ -210,7 +216,13 @@ class Recognizer:
         return meaning if has_prompts else None
 
     def _make_detector(self, intents: Iterable[Intent]) -> IntentDetector:
-        return IntentDetector(intents, schema_of=self._schema_of, zone=self.zone, clock=self._clock)
+        return IntentDetector(
+            intents,
+            schema_of=self._schema_of,
+            zone=self.zone,
+            clock=self._clock,
+            translate=_words_in_english,
+        )
 
     def _start_training(self) -> None:
         # The previous training would fit prompts that are no longer in use.

@@ -437,7 +437,7 @@ def _why_not(whole: Prediction) -> str:
         return "It is like the examples of what is not offered."
     nearest = f"{words_of(whole.intent)!r} is nearest, with a confidence of {whole.confidence:.2f}"
     if whole.confidence >= whole.cut:
-        return f"{nearest}, but it is more likely about something else."
+        return f"{nearest}, but it may well be about something else."
     return f"{nearest}; {whole.cut:.2f} is needed."
 
 

@@ -11,8 +11,8 @@
   Both are logistic curves, fitted on prompts and background messages by models that were
   trained without them.
 * **When to reject.** The cut is the quantile of the prompts' held-out confidences that rejects
-  as many supported messages as `false_alarms` allows; and no message is answered that is more
-  likely meant for something else.
+  as many supported messages as `false_alarms` allows; and no message is answered that is not
+  clearly meant for the pack.
 
 The scores of prompts without their own intent represent messages of the same domain that no
 intent covers; each counts as `FOREIGN` of a message.

@@ -118,12 +118,23 @@ def test_the_first_verdict_in_the_reply_counts(
     assert (first["correctness"], first["faithfulness"]) == (correctness, faithfulness)
 
 
-def test_a_judge_that_does_not_judge_is_reported(command: Command, place: Path) -> None:
-    (place / "toolgate.toml").write_text(answering(judge="Hm."), "utf-8")
+@pytest.mark.parametrize(
+    ("judge", "faithful", "correctness", "faithfulness"),
+    [("Hm.", "supported", None, 1.0), ("correct", "Hm.", 1.0, None)],
+)
+def test_a_judge_that_does_not_judge_is_reported_and_its_other_verdict_kept(
+    command: Command,
+    place: Path,
+    judge: str,
+    faithful: str,
+    correctness: float | None,
+    faithfulness: float | None,
+) -> None:
+    (place / "toolgate.toml").write_text(answering(judge=judge, faithful=faithful), "utf-8")
     measured = command("eval", "answers", "set.jsonl", "--json")
     assert measured.status == SUCCESS
     first = measured.json["variants"][0]["answers"][0]
-    assert first["correctness"] is None
+    assert (first["correctness"], first["faithfulness"]) == (correctness, faithfulness)
     assert first["answer"]
     assert "not judged: The judge said 'Hm.'" in measured.err
 

@@ -179,9 +179,11 @@ async def _judged(
         seconds = perf_counter() - began
         passages = [json_object(row) for row in json_array(metadata.get("sources"))]
         verdicts: list[float | None] = [None, None]
-        if text:
+        for at, verdict_on in enumerate((_correctness, _faithfulness) if text else ()):
             try:
-                verdicts = await _verdicts(gateway, chat, caller, question, text, passages, judge)
+                verdicts[at] = await verdict_on(
+                    gateway, chat, caller, question, text, passages, judge
+                )
             except ModelError as failure:
                 error = f"not judged: {str(failure).partition(chr(10))[0]}"
         yield JudgedAnswer(
@@ -225,7 +227,7 @@ async def _rank(
     return next(ranks, 0)
 
 
-async def _verdicts(
+async def _correctness(
     gateway: Gateway,
     chat: ChatService,
     caller: Caller,
@@ -233,21 +235,35 @@ async def _verdicts(
     answer: str,
     passages: Sequence[Json],
     judge: str,
-) -> list[float | None]:
-    """Correctness and faithfulness, if they can be judged."""
-    correctness = faithfulness = None
-    if question.answer:
-        values = {"question": question.question, "expected": question.answer, "answer": answer}
-        prompt = await gateway.prompts.render(caller.project_id, "eval-correctness", values)
-        reply = await ask_model(chat, judge, prompt, max_tokens=_VERDICT_TOKENS)
-        correctness = _verdict(reply, _CORRECTNESS)
+) -> float | None:
+    """How far an answer says what is expected; None: nothing is."""
+    del passages
+    if not question.answer:
+        return None
+    values = {"question": question.question, "expected": question.answer, "answer": answer}
+    prompt = await gateway.prompts.render(caller.project_id, "eval-correctness", values)
+    reply = await ask_model(chat, judge, prompt, max_tokens=_VERDICT_TOKENS)
+    return _verdict(reply, _CORRECTNESS)
+
+
+async def _faithfulness(
+    gateway: Gateway,
+    chat: ChatService,
+    caller: Caller,
+    question: AnswerQuestion,
+    answer: str,
+    passages: Sequence[Json],
+    judge: str,
+) -> float | None:
+    """How far passages support an answer; None: the model was given none."""
+    del question
     texts = await _texts(gateway, caller, passages)
-    if texts:
-        values = {"documents": quoted_texts(texts), "answer": answer}
-        prompt = await gateway.prompts.render(caller.project_id, "eval-faithfulness", values)
-        reply = await ask_model(chat, judge, prompt, max_tokens=_VERDICT_TOKENS)
-        faithfulness = _verdict(reply, _FAITHFULNESS)
-    return [correctness, faithfulness]
+    if not texts:
+        return None
+    values = {"documents": quoted_texts(texts), "answer": answer}
+    prompt = await gateway.prompts.render(caller.project_id, "eval-faithfulness", values)
+    reply = await ask_model(chat, judge, prompt, max_tokens=_VERDICT_TOKENS)
+    return _verdict(reply, _FAITHFULNESS)
 
 
 async def _texts(gateway: Gateway, caller: Caller, passages: Sequence[Json]) -> list[str]:

@@ -81,3 +81,53 @@ async def test_a_call_of_the_gateway_that_waits_is_no_call_for_the_client() -> N
         assert [item["type"] for item in read["output"]] == ["message"]
         assert "person's approval" in sent["output"][0]["content"][0]["text"]
         assert read["output"] == sent["output"]
+
+
+@pytest.mark.parametrize(
+    ("member", "said"),
+    [
+        ({"stream": "yes"}, "'stream'"),
+        ({"store": "no"}, "'store'"),
+        ({"tools": "x"}, "'tools'"),
+        ({"instructions": 5}, "'instructions'"),
+        ({"conversation": 5}, "'conversation'"),
+        ({"conversation": {"id": 5}}, "'id'"),
+        ({"prompt": {"id": "p"}}, "'prompt'"),
+        ({"input": [{"type": "function_call_output", "output": "x"}]}, "call_id"),
+        ({"input": [{"role": "user", "content": [{"type": "input_text"}]}]}, "input[0]"),
+        (
+            {"input": [{"role": "user", "content": [{"type": "input_image", "file_id": "f"}]}]},
+            "'image_url'",
+        ),
+    ],
+)
+async def test_what_cannot_be_understood_is_refused(member: Json, said: str) -> None:
+    """A misread `store` would keep what its client wants nobody to keep."""
+    async with chatting(fallback={"text": "Yes."}) as place:
+        body: Json = {"model": "main", "input": "x", **member}
+        status, error = await place.post("/v1/responses", body)
+
+        assert (status, said in error["error"]["message"]) == (400, True), error
+        assert place.model.chats == []
+
+
+async def test_images_and_files_reach_the_model_in_the_format_of_chat_completions() -> None:
+    async with chatting(fallback={"text": "A cat."}) as place:
+        image = "data:image/png;base64,AA=="
+        parts: list[Json] = [
+            {"type": "input_text", "text": "What is it?"},
+            {"type": "input_image", "image_url": image, "detail": "low"},
+            {"type": "input_file", "filename": "a.pdf", "file_data": "data:application/pdf;…"},
+        ]
+        asked = {"model": "main", "input": [{"role": "user", "content": parts}]}
+        status, _ = await place.post("/v1/responses", asked)
+
+        assert status == 200
+        assert place.model.last["messages"][-1]["content"] == [
+            {"type": "text", "text": "What is it?"},
+            {"type": "image_url", "image_url": {"url": image, "detail": "low"}},
+            {
+                "type": "file",
+                "file": {"filename": "a.pdf", "file_data": "data:application/pdf;…"},
+            },
+        ]

@@ -60,7 +60,8 @@ from toolgate.server.openai.chat_json import (
 from toolgate.server.openai.chunks import ChunkWriter
 from toolgate.server.openai.embeddings import embeddings, read_embeddings
 from toolgate.server.openai.response_ids import ResponseId
-from toolgate.server.openai.responses_api import ResponseWriter, read_response, stored_response
+from toolgate.server.openai.response_requests import is_stored, read_response
+from toolgate.server.openai.responses_api import ResponseWriter, stored_response
 from toolgate.server.openai.thread_names import (
     is_about_conversation,
     names_thread_itself,
@@ -296,7 +297,7 @@ class ChatApi:
         if (previous := call.body.get("previous_response_id")) is not None:
             await ResponseId.read(previous).check_last(self._chat.threads, call.caller)
         request = self._with_thread(call, request)
-        if request.thread is None and call.body.get("store") is not False:
+        if is_stored(call.body) and request.thread is None:
             request = replace(request, thread=f"{RESPONSE_PREFIX}{new_id()}")
         request = replace(request, is_whole=True)
         run = self._chat.start(request)

@@ -32,6 +32,7 @@ __all__ = [
     "chunk",
     "completion",
     "error_body",
+    "flag",
     "read_completion",
     "status_of",
     "tools_of",
@@ -116,9 +117,9 @@ def read_completion(
     options = json_object(body.get("stream_options"))
     return request, CompletionOptions(
         model=model,
-        stream=_flag(body, "stream"),
-        usage=_flag(options, "include_usage"),
-        events=events or _flag(extension, "events"),
+        stream=flag(body, "stream"),
+        usage=flag(options, "include_usage"),
+        events=events or flag(extension, "events"),
     )
 
 
@@ -133,7 +134,12 @@ def _choices(extension: Json, model: str) -> Json:
     return {**fields, "model": model} if model else fields
 
 
-def _flag(body: Json, name: str) -> bool:
+def flag(body: Json, name: str) -> bool:
+    """Return a boolean member of a request; false if it is missing or null.
+
+    Raises:
+        ArgumentError: It is something else.
+    """
     value: object = body.get(name)
     if value is None:
         return False

@@ -1,195 +1,20 @@
-"""The common part of OpenAI's Responses API, on top of chat turns.
+"""Writes turns as responses of OpenAI's Responses API, of which the common part is supported.
 
 https://platform.openai.com/docs/api-reference/responses
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
 from toolgate.base import json_text
-from toolgate.chat import BETWEEN, Event, Outcome, Run, TurnRequest, approval_request, citations
-from toolgate.errors import ArgumentError
-from toolgate.models.llm import Message, ToolCall, message_from
-from toolgate.server.openai.chat_json import CompletionOptions, error_body, tools_of
+from toolgate.chat import BETWEEN, Event, Outcome, Run, approval_request, citations
+from toolgate.server.openai.chat_json import CompletionOptions, error_body
 from toolgate.server.openai.response_ids import ResponseId
-from toolgate.types import Caller, Json, json_array, json_object
+from toolgate.types import Json, json_array, json_object
 
-__all__ = ["ResponseWriter", "read_response", "stored_response"]
-
-_OURS = frozenset(
-    {
-        "conversation",
-        "include",
-        "input",
-        "instructions",
-        "max_output_tokens",
-        "metadata",
-        "model",
-        "previous_response_id",
-        "reasoning",
-        "store",
-        "stream",
-        "stream_options",
-        "text",
-        "toolgate",
-        "tool_choice",
-        "tools",
-        "truncation",
-        "background",
-    }
-)
-
-
-def read_response(
-    body: Json, caller: Caller, *, thread: str | None, events: bool
-) -> tuple[TurnRequest, CompletionOptions]:
-    """Return the turn and options of a request.
-
-    Raises:
-        ArgumentError: The request is invalid or not supported.
-    """
-    if body.get("background"):
-        raise ArgumentError("'background' is not supported.", hint="Wait for the answer.")
-    model: object = body.get("model", "")
-    if not isinstance(model, str):
-        raise ArgumentError("'model' is not a string.", hint="Name a model of GET /v1/models.")
-    messages = _input(body.get("input"))
-    instructions: object = body.get("instructions")
-    if isinstance(instructions, str) and instructions:
-        messages.insert(0, Message(role="system", content=instructions))
-    extension = {
-        key: item for key, item in json_object(body.get("toolgate")).items() if key != "events"
-    }
-    conversation: object = body.get("conversation")
-    named = conversation if isinstance(conversation, str) else json_object(conversation).get("id")
-    named = named or thread
-    named = _continued(body.get("previous_response_id"), named if isinstance(named, str) else None)
-    parameters: Json = {
-        key: item for key, item in body.items() if key not in _OURS and item is not None
-    }
-    if body.get("max_output_tokens") is not None:
-        parameters["max_completion_tokens"] = body["max_output_tokens"]
-    if effort := json_object(body.get("reasoning")).get("effort"):
-        parameters["reasoning_effort"] = effort
-    if form := _format(json_object(json_object(body.get("text")).get("format"))):
-        parameters["response_format"] = form
-    choice: object = body.get("tool_choice")
-    if choice is not None:
-        name = json_object(choice).get("name")
-        parameters["tool_choice"] = (
-            {"type": "function", "function": {"name": name}} if name else choice
-        )
-    request = TurnRequest(
-        caller=caller,
-        messages=tuple(messages),
-        thread=named or None,
-        tools=tools_of([_tool(json_object(entry)) for entry in json_array(body.get("tools"))]),
-        parameters=parameters,
-        choices={**extension, "model": model} if model else extension,
-    )
-    return request, CompletionOptions(
-        model=model,
-        stream=body.get("stream") is True,
-        events=events or json_object(body.get("toolgate")).get("events") is True,
-    )
-
-
-def _continued(previous: object, named: str | None) -> str | None:
-    """Return the thread that a request continues.
-
-    Raises:
-        ArgumentError: The request names a response and another thread, or a response that was
-            not saved.
-    """
-    if previous is None:
-        return named
-    thread = ResponseId.read(previous).thread
-    if named and named != thread:
-        raise ArgumentError(
-            "'previous_response_id' belongs to another conversation than the one that is named.",
-            hint="Send one of the two.",
-        )
-    return thread
-
-
-def _input(value: object) -> list[Message]:
-    if isinstance(value, str):
-        return [Message(role="user", content=value)]
-    items = json_array(value)
-    if not items:
-        raise ArgumentError("'input' is missing or empty.", hint="Send a text, or a list of items.")
-    messages: list[Message] = []
-    for at, item in enumerate(map(json_object, items)):
-        match item.get("type", "message"):
-            case "message":
-                messages.append(message_from({**item, "content": _content(item)}, f"input[{at}]"))
-            case "function_call":
-                call = ToolCall(
-                    call_id=str(item.get("call_id")),
-                    name=str(item.get("name")),
-                    arguments=str(item.get("arguments", "{}")),
-                )
-                # The items of one answer are one message: results follow all of its calls.
-                if not messages or messages[-1].role != "assistant":
-                    messages.append(Message(role="assistant"))
-                messages[-1] = replace(messages[-1], calls=(*messages[-1].calls, call))
-            case "function_call_output":
-                result = {"role": "tool", "tool_call_id": item.get("call_id")}
-                messages.append(message_from({**result, "content": _result(item)}, f"input[{at}]"))
-            case "reasoning":
-                pass
-            case kind:
-                raise ArgumentError(
-                    f"'input[{at}]' has the type {kind!r:.60}.",
-                    allowed="Allowed: message, function_call, function_call_output.",
-                )
-    return messages
-
-
-def _result(item: Json) -> object:
-    output: object = item.get("output", "")
-    if isinstance(output, str):
-        return output
-    if json_array(output):
-        return _content({"content": output})
-    return json_text.dumps(output).decode()
-
-
-def _content(item: Json) -> object:
-    content: object = item.get("content")
-    several = json_array(content)
-    if not several:
-        return content
-    parts: list[Json] = []
-    for part in map(json_object, several):
-        match part.get("type"):
-            case "input_text" | "output_text":
-                parts.append({"type": "text", "text": part.get("text", "")})
-            case "input_image":
-                parts.append({"type": "image_url", "image_url": {"url": part.get("image_url")}})
-            case _:
-                parts.append(part)
-    return parts
-
-
-def _tool(tool: Json) -> Json:
-    if tool.get("type") != "function" or "function" in tool:
-        return tool
-    function = {key: value for key, value in tool.items() if key != "type"}
-    return {"type": "function", "function": function}
-
-
-def _format(form: Json) -> Json | None:
-    if not form or form.get("type") == "text":
-        return None
-    if form.get("type") != "json_schema":
-        return form
-    return {
-        "type": "json_schema",
-        "json_schema": {key: value for key, value in form.items() if key != "type"},
-    }
+__all__ = ["ResponseWriter", "stored_response"]
 
 
 class ResponseWriter:

@@ -40,7 +40,10 @@ def test_run_calls_main_with_the_inputs(command: Command, folder: Path) -> None:
     assert command("run", file, "--input", "a=1", "--input", "b=2").out == '{"sum":3}\n'
     failed = command("run", file)
     assert failed.status == FAILED
-    assert "main" in failed.err
+    assert "needs the input 'a'. Its inputs: a, b" in failed.err
+    unknown = command("run", file, "--input", "a=1", "--input", "b=2", "--input", "c=3")
+    assert unknown.status == FAILED
+    assert "has no input 'c'" in unknown.err
 
 
 def test_run_says_what_is_wrong_before_anything_runs(command: Command, folder: Path) -> None:

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Optional, Union
 
-from toolgate.errors import PackError
+from toolgate.errors import PackError, ProgramError
+from toolgate.types import Json
 
-__all__ = ["SavedProgram", "calls_main", "read_saved"]
+__all__ = ["SavedProgram", "check_inputs", "main_of", "read_saved"]
 
 _PLAIN: Final[Mapping[str, Any]] = {
     "str": str,
@@ -45,15 +46,45 @@ class SavedProgram:
     """The docstring of `main`."""
 
 
-def calls_main(code: str) -> bool:
-    """Whether a program ends with `async def main`, which is then called with its inputs."""
+def main_of(code: str) -> ast.arguments | None:
+    """The parameters of `main` if a program ends with `async def main`; None if it does not.
+
+    Such a program is called with its inputs.
+    """
     if "def main" not in code:
-        return False
+        return None
     try:
         body = ast.parse(code).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False  # the sandbox says what is wrong with it
-    return bool(body) and isinstance(body[-1], ast.AsyncFunctionDef) and body[-1].name == "main"
+        return None  # the sandbox says what is wrong with it
+    main = body[-1] if body else None
+    return main.args if isinstance(main, ast.AsyncFunctionDef) and main.name == "main" else None
+
+
+def check_inputs(main: ast.arguments, inputs: Json) -> None:
+    """Compare inputs with the parameters of `main`.
+
+    Raises:
+        ProgramError: One is missing, or unknown.
+    """
+    positional = [argument.arg for argument in main.args]
+    names = [*positional, *(argument.arg for argument in main.kwonlyargs)]
+    required = positional[: len(positional) - len(main.defaults)]
+    required += [
+        argument.arg
+        for argument, default in zip(main.kwonlyargs, main.kw_defaults, strict=True)
+        if default is None
+    ]
+    unknown = [] if main.kwarg else [name for name in inputs if name not in names]
+    missing = [name for name in required if name not in inputs]
+    if not unknown and not missing:
+        return
+    problem = f"has no input {unknown[0]!r}" if unknown else f"needs the input {missing[0]!r}"
+    raise ProgramError(
+        f"The function `main` of the program {problem}.",
+        allowed=f"Its inputs: {', '.join(names) or 'none'}.",
+        hint="Nothing was run.",
+    )
 
 
 def read_saved(code: str) -> SavedProgram:

@@ -36,7 +36,7 @@ from toolgate.gateway.programs.names import (
     words_of,
 )
 from toolgate.gateway.programs.run import Finished, Outcome, Parked, ParkedCall, ProgramRun
-from toolgate.gateway.programs.saved import calls_main
+from toolgate.gateway.programs.saved import check_inputs, main_of
 from toolgate.gateway.programs.type_stubs import host_function, named_arguments
 from toolgate.gateway.results.page_store import PagedResults
 from toolgate.gateway.visible_catalog import VisibleCatalog
@@ -401,8 +401,11 @@ class ProgramService:
                 functions.append(host_function(name, entry.definition, entry.digest))
         rules = self._rules
         code = without_fence(request.code)
+        main = main_of(code)
+        if main is not None:
+            check_inputs(main, request.inputs)
         return Program(
-            code=f"{code}\nreturn await main(**inputs)" if calls_main(code) else code,
+            code=f"{code}\nreturn await main(**inputs)" if main is not None else code,
             inputs=request.inputs,
             modules=tuple(HostModule(name=n, functions=tuple(f)) for n, f in modules.items()),
             functions=HELPER_FUNCTIONS,

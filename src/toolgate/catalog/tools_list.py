@@ -5,18 +5,18 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from toolgate.base import json_text
+from toolgate.base.token_estimate import estimate_tokens
 from toolgate.catalog.catalog import Catalog
 from toolgate.catalog.snapshot import CatalogEntry, Snapshot
 from toolgate.types import json_object
 
-__all__ = ["NAME_TOKENS", "Menu", "MenuRules", "MenuShape", "shortened"]
+__all__ = ["SHORT_TOKENS", "Menu", "MenuRules", "MenuShape", "short_tokens", "shortened"]
 
-NAME_TOKENS = 250
-"""Largest number of estimated tokens of all names up to which `auto` lists all tools for a client
-whose model sees only names until it looks for a tool. Up to there, the names and the definition of
-one tool cost less than the meta-tools and one search, between 250 and 450 sometimes more, above
-that always more: 34 catalogs of published servers, 2026-11-26, benchmarks/client_search.py, whose
-own catalogs are others."""
+SHORT_TOKENS = 430
+"""Largest cost of a short list in estimated tokens: of all names and one definition of average
+size. Up to there, `auto` lists all tools for a client whose model sees only names until it looks
+for a tool, since that costs less than the meta-tools and one search; from 440 on sometimes more,
+above 590 never less: 50 catalogs of published servers, 2026-11-27, benchmarks/client_search.py."""
 
 # Share of the limits below which all tools are listed again, so that a list near the limit does
 # not change with every tool (chosen).
@@ -64,7 +64,8 @@ class Menu:
         self._catalog = catalog
         self._meta_tool = meta_tool
         self._fitted: dict[str, bool] = {}
-        """Whether the definitions, and the names, fitted when this was last decided."""
+        """Whether the definitions, and the short list, fitted when this was last decided."""
+        self._short: tuple[int, int] = (-1, 0)
         self._listings: dict[tuple[object, ...], bytes] = {}
 
     def reset(self) -> None:
@@ -86,9 +87,15 @@ class Menu:
         snapshot = self._catalog.snapshot
         if self._fits("definitions", snapshot.menu_tokens, rules.auto_tokens):
             return "all"
-        if rules.shows_names and self._fits("names", snapshot.name_tokens, NAME_TOKENS):
+        if rules.shows_names and self._fits("short", self._short_tokens(snapshot), SHORT_TOKENS):
             return "short"
         return "meta"
+
+    def _short_tokens(self, snapshot: Snapshot) -> int:
+        """`short_tokens` of a snapshot, computed once."""
+        if self._short[0] != snapshot.version:
+            self._short = snapshot.version, short_tokens(snapshot.name_tokens, snapshot.tools)
+        return self._short[1]
 
     def listing(self, rules: MenuRules, allowed: bytes | None, meta: Sequence[str]) -> bytes:
         """Return a JSON array of definitions.
@@ -129,6 +136,17 @@ def _tools(
         for number, tool in enumerate(snapshot.tools)
         if (mask is None or mask[number]) and (shape != "meta" or tool.key in rules.pinned)
     ]
+
+
+def short_tokens(name_tokens: int, tools: Sequence[CatalogEntry]) -> int:
+    """The cost of a short list: its names, and one definition of average size, once it is needed.
+
+    Names alone that exceed the limit are not added to.
+    """
+    if name_tokens > SHORT_TOKENS or not tools:
+        return name_tokens
+    definitions = sum(estimate_tokens(shortened(tool.raw)) for tool in tools)
+    return name_tokens + definitions // len(tools)
 
 
 def shortened(raw: bytes) -> bytes:

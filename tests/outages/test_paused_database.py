@@ -9,6 +9,7 @@ import anyio
 import psutil
 import pytest
 
+from tests.limits import HANG_S
 from tests.outages.load import Load, site, until_metric
 from tests.postgres import PostgresServer, running_server
 
@@ -79,3 +80,23 @@ async def test_nothing_is_done_unrecorded_while_the_database_hangs(
     assert (ready, alive) == (503, 200)
     assert set(place.entries()) <= outcomes.keys(), "something was done that is not on record"
     assert {outcomes[trace].status for trace in load.answered} == {"ok"}
+
+
+async def test_a_gateway_ends_while_the_database_hangs(
+    server: PostgresServer, tmp_path: Path
+) -> None:
+    place = site(tmp_path, "open", server)
+    with place.gateway() as running:
+        load = Load(address=running.run.address, key=running.run.key)
+        async with load.running():
+            await load.until_answered(20)
+        process = psutil.Process(running.run.pid)
+        with paused(server):
+            async with load.running():
+                await load.until_answered(20)
+            process.terminate()
+            await anyio.to_thread.run_sync(process.wait, HANG_S)
+        log = running.log.read_text("utf-8")
+
+    assert "audit records lost" in log
+    assert "Traceback" not in log

@@ -297,6 +297,7 @@ def fake_app(gateway: FakeGateway, **serve_settings: Any) -> Any:
         gateway=gateway,
         settings=settings,
         store=None,
+        limit_shutdown=lambda: None,
         store_problem="",
         signer=Signer(bytes(32)),
         loop_monitor=gateway.loop_monitor,

@@ -9,6 +9,7 @@ async with open_app(load()) as app:
 ```
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -43,10 +44,15 @@ from toolgate.prompts import Prompts
 from toolgate.search import Learning, Relations
 from toolgate.security.credentials import SealedConfigs
 from toolgate.settings import CurrentSettings, Settings
+from toolgate.store import Store
 from toolgate.types import DEFAULT_PROJECT
 from toolgate.upstream import ToolServices, WireMaker
 
 __all__ = ["App", "open_app"]
+
+_STORE_END_S = 10.0
+"""Seconds after which a shutdown no longer waits for the store; chosen: twice the time that is
+spent on writing the last audit records."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +121,7 @@ class App:
         self._configured_servers = configured_servers
         self._searches = searches
         self._chat = chat
+        self._store_end: asyncio.Task[None] | None = None
         self.loop_monitor = LoopMonitor()
         """Watches the event loop while an endpoint serves."""
         self.connect: Callable[[], None] = parts.servers.fleet.allow_connections
@@ -129,6 +136,15 @@ class App:
     def chat(self) -> ChatService | None:
         """Runs chat turns; None if no model is configured."""
         return self._chat.service
+
+    def limit_shutdown(self) -> asyncio.Task[None]:
+        """Close the store soon, even if a database that hangs keeps others from ending first.
+
+        Called when the shutdown begins; can be called twice. Returns the task that waits.
+        """
+        if self._store_end is None:
+            self._store_end = asyncio.create_task(_close_later(self.store))
+        return self._store_end
 
     async def reload(self, settings: Settings) -> None:
         """Apply new settings; servers with an unchanged configuration keep running.
@@ -166,6 +182,11 @@ class App:
         await self.schemas.reload(fixed.connections)
         await self.packs.reload(fixed.packs, fixed.connections)
         await self._chat.reload()
+
+
+async def _close_later(store: Store) -> None:
+    await anyio.sleep(_STORE_END_S)
+    await store.close()
 
 
 @asynccontextmanager
@@ -207,9 +228,11 @@ async def open_app(
         try:
             yield app
         finally:
+            store_end = app.limit_shutdown()
             # The shutdown must end child processes even if it is being cancelled itself.
             with anyio.CancelScope(shield=True):
                 await stack.aclose()
+            store_end.cancel()
 
 
 async def _open_parts(

@@ -138,6 +138,7 @@ async def serve(
         try:
             await server.main_loop()
         finally:
+            app.limit_shutdown()
             # Also when cancelled: no client may stay connected to a gateway that has ended.
             application.end()
             with anyio.CancelScope(shield=True):

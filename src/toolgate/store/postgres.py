@@ -1,10 +1,14 @@
 """The PostgreSQL store, which several gateways can share."""
 
+import os
+import socket
 import sqlite3
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 import anyio.to_thread
 import psycopg
@@ -69,9 +73,9 @@ class PostgresStore(SqlStore):
     _driver_errors = (psycopg.Error, sqlite3.Error)
 
     def __init__(self, url: URL, *, lock_timeout_s: float = 10.0) -> None:
-        super().__init__(
-            _engine(url, lock_timeout_s), _safe_url(url), insert=insert, writers=_CONNECTIONS
-        )
+        engine = _engine(url, lock_timeout_s)
+        super().__init__(engine, _safe_url(url), insert=insert, writers=_CONNECTIONS)
+        self._in_use = _ConnectionsInUse(engine)
 
         address = url.set(drivername="postgresql").render_as_string(hide_password=False)
         self._listener = ChangeListener(address)
@@ -81,9 +85,10 @@ class PostgresStore(SqlStore):
         await self._listener.wait(within_s)
 
     async def close(self) -> None:
-        """Close all connections. Can be called twice."""
+        """Close all connections, also those on which a database that hangs is waited for."""
         await self._listener.close()
         await super().close()
+        self._in_use.break_off()
 
     @property
     def vector_backend(self) -> str:
@@ -92,6 +97,7 @@ class PostgresStore(SqlStore):
 
     async def open(self) -> None:
         """Connect, and create the tables of an empty database."""
+        self._in_use.is_broken_off = False
 
         def prepare(connection: Connection) -> None:
             standing = schema_version.read_status(connection)
@@ -150,6 +156,36 @@ class PostgresStore(SqlStore):
             f"SELECT sum(pg_total_relation_size(name::regclass)) FROM unnest(ARRAY[{names}]) name"  # noqa: S608
         )
         return int(connection.exec_driver_sql(size).scalar_one())
+
+
+class _ConnectionsInUse:
+    """The open connections of an engine, until it is closed."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._connections = WeakSet[psycopg.Connection[Any]]()
+        self.is_broken_off = False
+        """Whether further connections are refused."""
+        event.listen(engine, "do_connect", self._refuse)
+        event.listen(engine, "connect", self._note)
+
+    def break_off(self) -> None:
+        """Break the connections, so that threads stop waiting; further ones are refused."""
+        self.is_broken_off = True
+        for connection in list(self._connections):
+            if not connection.closed:
+                with suppress(OSError, psycopg.Error), _socket_of(connection) as opened:
+                    opened.shutdown(socket.SHUT_RDWR)
+
+    def _note(self, connection: psycopg.Connection[Any], _record: object) -> None:
+        self._connections.add(connection)
+
+    def _refuse(self, *_: object) -> None:
+        if self.is_broken_off:
+            raise psycopg.OperationalError("the store was closed")
+
+
+def _socket_of(connection: psycopg.Connection[Any]) -> socket.socket:
+    return socket.socket(fileno=os.dup(connection.fileno()))
 
 
 def _engine(url: URL, lock_timeout_s: float) -> Engine:

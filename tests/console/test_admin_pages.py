@@ -231,6 +231,35 @@ async def test_settings_are_folded_by_table_unless_changed_or_searched(tmp_path:
     assert re.search(r'<details class="section" open><summary><h2 class="mono">\[serve\]', found)
 
 
+@pytest.mark.parametrize(
+    ("page", "field", "value"),
+    [
+        ("project", "budget_tokens", "7"),
+        ("project", "limit_calls_per_minute", "abc"),
+        ("project", "pinned", "x y"),
+        ("project", "pick", "nothing"),
+        ("guards", "deny", "[a,b"),
+        ("guards", "projects", "nope"),
+        ("guards", "max_result_bytes", "x"),
+    ],
+)
+async def test_an_error_is_shown_at_the_field_it_is_about(
+    page: str, field: str, value: str
+) -> None:
+    form = {"tools": "*", "approver": "user"} if page == "guards" else {"do": "save"}
+    async with open_console() as place:
+        if page == "project":
+            await place.app.gateway.admin.save_project(Caller.local(), "web", settings={}, new=True)
+            state = re.search(r'name="state" value="(\w+)"', await place.page(page, name="web"))
+            assert state is not None
+            form |= {"name": "web", "state": state[1]}
+        answer = await place.send(page, 400, **{**form, field: value})
+    shown = re.search(f'<p class="wrong" id="{field}-wrong">(.*?)</p>', answer.text)
+    assert shown is not None, visible_text(answer.text)
+    assert value in shown[1]
+    assert re.search(f'id="{field}"[^>]* aria-invalid="true"', answer.text)
+
+
 async def test_a_token_that_may_do_nothing_is_shown_as_such() -> None:
     warning = "This token has no rights yet"
     async with open_console({}, settings=Settings()) as place:

@@ -137,18 +137,17 @@ class PageRequest:
 
     @property
     def wrong_field(self) -> str:
-        """The field whose value the problem quotes; empty if unknown."""
+        """The field that the problem names, or whose value it quotes; empty if unknown."""
         if self.problem is None:
             return ""
         message = self.problem.failed
-        for name, values in self._form.items():
-            for value in values:
-                lines = [line.strip() for line in value.splitlines()] or [value]
-                if name not in _HIDDEN and any(
-                    line and repr(line)[:_QUOTED_CHARS] in message for line in lines
-                ):
-                    return name
-        return ""
+        filled = {name: values for name, values in self._form.items() if name not in _HIDDEN}
+        for name, values in filled.items():
+            lines = [line for value in values for line in value.splitlines()]
+            parts = [part.strip() for line in lines for part in (line, *line.split(","))]
+            if any(part and repr(part)[:_QUOTED_CHARS] in message for part in parts):
+                return name
+        return next((name for name in filled if message.startswith(f"{name} ")), "")
 
     # Reading the request
 

@@ -71,7 +71,7 @@ _PROJECT_KINDS: Mapping[str, tuple[type, str]] = {
     "optimization": (str, "hybrid, bm25, off or another search that is configured"),
     "mode": (str, "auto, meta or all"),
     "pinned": (list, "a list of tool keys"),
-    "budget_tokens": (int, "a whole number"),
+    "budget_tokens": (int, "a whole number from 200 to 100,000, or 0: not set"),
     "read_only": (bool, "true or false"),
     "read_only_allow": (list, "a list of patterns of tools"),
     "audit": (str, "open or closed"),
@@ -120,7 +120,9 @@ def check_project_settings(settings: Json) -> None:
             keys = json_array(value)
             fits = fits and all(isinstance(key, str) and ":" in key for key in keys)
         if not fits:
-            raise ArgumentError(f"{name} of a project is {value!r:.60}.", allowed=f"It is {words}.")
+            raise ArgumentError(
+                f"{name} of a project is {value!r:.60}.", allowed=f"It must be {words}."
+            )
     checked_limits(settings.get("limits", {}))
 
 

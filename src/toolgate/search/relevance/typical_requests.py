@@ -260,7 +260,7 @@ def _requests_of(
     )
     moving = sum(len(kind.requests) for kind in common)
     return TypicalRequests(
-        requests=known[:moving],
+        requests=known[:moving].copy(),  # the others are only needed in that space
         kinds=kinds[:moving],
         descriptions=says[: sum(bool(kind.requests) for kind in every)],
         space=space,

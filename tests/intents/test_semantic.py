@@ -386,6 +386,17 @@ def test_changed_prompts_are_learned_and_remembered_judgements_forgotten() -> No
     assert asked(stage, "i want a refund").intent == "claims"
 
 
+def test_equal_prompts_are_learned_against_equal_messages_in_every_process() -> None:
+    """Of topics of the same length, all of which every prompt has, the first ones are taken."""
+    prompt = "aaaa bbbb cccc aaaa dddd eeee aaaa ffff gggg aaaa hhhh iiii"
+    messages = background_texts({"en": {"intent": (prompt,) * 3}})
+
+    words = prompt.split()
+    phrases = {" ".join(words[at : at + 3]) for at in range(len(words) - 2)}
+    topics = {phrase for phrase in phrases for text, _ in messages if phrase in text}
+    assert topics == {"aaaa bbbb cccc", "aaaa dddd eeee", "aaaa ffff gggg"}
+
+
 def test_a_prompt_that_stands_twice_counts_once_and_for_the_first() -> None:
     lessons = training_set_of(intents_of({"a": ("Do it!", "do it !"), "b": ("DO IT!", "leave it")}))
     assert lessons.texts == ("do it !", "leave it")

@@ -113,7 +113,8 @@ def _best(scores: Mapping[str, float], shares: Mapping[str, float]) -> list[str]
         longer = [
             each for each in scores if phrase in each and shares[each] >= _LONGER * shares[phrase]
         ]
-        best = max(longer, key=lambda each: (len(each), shares[each]))
+        # The last key: the order of a set, and so of `scores`, differs from process to process.
+        best = min(longer, key=lambda each: (-len(each), -shares[each], each))
         if not any(best in each or each in best for each in chosen):
             chosen.append(best)
     return chosen

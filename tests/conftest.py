@@ -1,5 +1,6 @@
 """Every test starts clean: no environment of ours, no network beyond this machine."""
 
+import fcntl
 import gc
 import ipaddress
 import itertools
@@ -8,11 +9,12 @@ import os
 import pickle
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager, suppress
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import anyio
 import pytest
@@ -99,33 +101,84 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path
     return own if worker_id == "master" else own.parent
 
 
+class SharedResults:
+    """What the processes of a test run have computed, in files; each result once."""
+
+    def __init__(self, folder: Path, worker_id: str) -> None:
+        folder.mkdir(exist_ok=True)
+        self._folder = folder
+        self._worker_id = worker_id
+
+    def get(self, content: object) -> Any:
+        """The result for this content; None if nobody has computed it yet."""
+        with suppress(FileNotFoundError):
+            return pickle.loads(self._path_of(content).read_bytes())
+        return None
+
+    def put(self, content: object, result: object) -> None:
+        """Keep a result, which is not None."""
+        path = self._path_of(content)
+        # Under another name first: no process reads half a file.
+        unfinished = path.with_suffix(f".{self._worker_id}.{threading.get_ident()}")
+        unfinished.write_bytes(pickle.dumps(result))
+        unfinished.replace(path)
+
+    @asynccontextmanager
+    async def alone(self, content: object) -> AsyncGenerator[None]:
+        """Compute a result while no other process computes the same."""
+        with self._path_of(content).with_suffix(".lock").open("w") as file:
+            while not _is_locked(file):
+                await anyio.sleep(0.05)  # a thread that waits for the lock could not be cancelled
+            yield
+
+    def _path_of(self, content: object) -> Path:
+        return self._folder / sha256(repr(content).encode()).hexdigest()
+
+
+def _is_locked(file: IO[str]) -> bool:
+    """Lock a file until it is closed; gives whether no other process has."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+SHIPPED_PROMPTS = 1_000
+"""The shipped packs have at least this many prompts each; those in tests of learning have fewer."""
+
+
 @pytest.fixture(scope="session", autouse=True)
-def fit_once(run_folder: Path, worker_id: str) -> Iterator[None]:
+def train_once(run_folder: Path, worker_id: str) -> Iterator[None]:
     """Read and fit equal prompts once in a test run, since many tests load the shipped packs."""
     from toolgate.intents.semantic import readings, stage
 
-    fit = stage.fit
-    folder = run_folder / "fitted"
-    folder.mkdir(exist_ok=True)
+    train, fit = stage.SemanticStage._trained_model, stage.fit
+    shared = SharedResults(run_folder / "trained", worker_id)
 
-    def cached_fit(training_set: Any, texts: Any, names: Any, background: Any) -> Any:
-        content = (training_set.intents, training_set.texts, training_set.owners)
+    async def train_shipped_once(own: Any, training_set: Any, background: Any, digest: str) -> Any:
+        if len(training_set.texts) < SHIPPED_PROMPTS:
+            return await train(own, training_set, background, digest)
+        async with shared.alone(digest):
+            if (model := shared.get(digest)) is None:
+                model = await train(own, training_set, background, digest)
+                shared.put(digest, model)
+        return model
+
+    def fit_once(training_set: Any, texts: Any, names: Any, background: Any) -> Any:
+        lessons = (training_set.intents, training_set.texts, training_set.owners)
         vectors = [
             (matrix.shape, sha256(matrix.tobytes()).digest())
             for matrix in (texts, names, background.vectors)
         ]
-        path = folder / sha256(repr((content, vectors)).encode()).hexdigest()
-        if path.exists():
-            return pickle.loads(path.read_bytes())
-        model = fit(training_set, texts, names, background)
-        # Under another name first: no process reads half a file.
-        unfinished = path.with_suffix(f".{worker_id}.{threading.get_ident()}")
-        unfinished.write_bytes(pickle.dumps(model))
-        unfinished.replace(path)
+        if (model := shared.get((lessons, vectors))) is None:
+            model = fit(training_set, texts, names, background)
+            shared.put((lessons, vectors), model)
         return model
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stage, "fit", cached_fit)
+        patch.setattr(stage.SemanticStage, "_trained_model", train_shipped_once)
+        patch.setattr(stage, "fit", fit_once)
         patch.setattr(readings, "in_english", cache(readings.in_english))
         yield
 

@@ -16,22 +16,16 @@ from types import ModuleType
 import pytest
 
 import toolgate
+from tests.house.sources import MODULES, ROOT, SOURCES, path_of, tree_of
 from toolgate import errors
 from toolgate.base import plugins
 from toolgate.cli.root import COMMANDS
 
-ROOT = Path(__file__).parents[2]
-SOURCES = ROOT / "src" / "toolgate"
 DOCS = ROOT / "docs"
 SEAMS = tuple(plugins.FOLDERS)
 """Folders whose modules are implementations."""
 
 IMPLEMENTATIONS = [(kind, name) for kind in SEAMS for name in plugins.available(kind)]
-MODULES = sorted(SOURCES.rglob("*.py"))
-
-
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def generator(name: str) -> ModuleType:
@@ -58,30 +52,50 @@ def loaded_by(code: str) -> set[str]:
 # Names
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCES)))
-def test_what_a_module_exports_exists(path: Path) -> None:
-    body = tree_of(path).body
-    exported: list[str] = []
-    defined: set[str] = set()
+@pytest.mark.xdist_group("structure")
+def test_what_a_module_exports_exists() -> None:
+    exported = {path_of(module): names_exported_by(tree_of(module).body) for module in MODULES}
+    twice = {path: names for path, names in exported.items() if len(set(names)) < len(names)}
+    missing = {
+        path: names
+        for module in MODULES
+        if (path := path_of(module)) and exported[path]
+        if "__getattr__" not in (defined := names_defined_by(tree_of(module).body))
+        if (names := set(exported[path]) - defined)
+    }
+
+    assert twice == {}
+    assert missing == {}
+
+
+def names_exported_by(body: list[ast.stmt]) -> list[str]:
+    """The names in `__all__`."""
+    names: list[str] = []
     for node in body:
-        if isinstance(node, ast.Assign | ast.AnnAssign):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            names = {target.id for target in targets if isinstance(target, ast.Name)}
-            defined |= names
-            if names == {"__all__"} and node.value is not None:
-                exported = ast.literal_eval(node.value)
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            defined.add(node.name)
-    defined |= {
+        if targets_of(node) == {"__all__"} and (value := getattr(node, "value", None)) is not None:
+            names = ast.literal_eval(value)
+    return names
+
+
+def names_defined_by(body: list[ast.stmt]) -> set[str]:
+    """The names that a module assigns, defines or imports."""
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    imported = {
         alias.asname or alias.name.partition(".")[0]
         for node in ast.walk(ast.Module(body, []))
         if isinstance(node, ast.Import | ast.ImportFrom)
         for alias in node.names
     }
-    lazy = "__getattr__" in defined
+    defined = {node.name for node in body if isinstance(node, kinds)}
+    return imported.union(defined, *map(targets_of, body))
 
-    assert len(set(exported)) == len(exported)
-    assert lazy or set(exported) <= defined, set(exported) - defined
+
+def targets_of(node: ast.stmt) -> set[str]:
+    """The names that a statement assigns."""
+    if not isinstance(node, ast.Assign | ast.AnnAssign):
+        return set()
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    return {target.id for target in targets if isinstance(target, ast.Name)}
 
 
 def test_the_front_door_is_sorted_and_real() -> None:
@@ -89,6 +103,7 @@ def test_the_front_door_is_sorted_and_real() -> None:
     assert all(hasattr(toolgate, name) for name in toolgate.__all__)
 
 
+@pytest.mark.xdist_group("structure")
 def test_every_field_of_a_public_value_says_what_it_means() -> None:
     """Meaning, unit, default and danger stand in the string below it."""
     silent = [
@@ -119,7 +134,11 @@ def undescribed(value: ast.ClassDef) -> Iterator[str]:
 # Seams
 
 
-@pytest.mark.parametrize(("kind", "name"), IMPLEMENTATIONS)
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    # Other tests of a group load the same library.
+    [pytest.param(*pair, marks=pytest.mark.xdist_group(pair[1])) for pair in IMPLEMENTATIONS],
+)
 def test_every_implementation_has_options_build_and_a_contract_test(kind: str, name: str) -> None:
     try:
         module = import_module(f"toolgate.{plugins.FOLDERS[kind]}.{name}")

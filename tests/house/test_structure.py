@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.house.sources import MODULES, SOURCES, path_of, tree_of
+
 pytestmark = pytest.mark.xdist_group("structure")
 """In the same process: the sources are parsed once, not once per worker."""
-
-SOURCES = Path(__file__).parents[2] / "src" / "toolgate"
-MODULES = sorted(SOURCES.rglob("*.py"))
 
 MAX_ENTRIES_AT_TOP = 28
 MAX_MODULES_PER_PACKAGE = 16
@@ -58,15 +57,6 @@ LARGE_CLASSES: dict[str, int] = {}
 LARGE_CONSTRUCTORS: dict[str, int] = {}
 SHARED_CLASS_NAMES = frozenset({"Options"})
 """Each implementation of a backend has its own `Options`, found by that name."""
-
-
-def path_of(module: Path) -> str:
-    return module.relative_to(SOURCES).as_posix()
-
-
-@cache
-def tree_of(module: Path) -> ast.Module:
-    return ast.parse(module.read_text(encoding="utf-8"))
 
 
 @cache

@@ -19,6 +19,7 @@ from toolgate import __version__
 
 pytestmark = [
     pytest.mark.real,
+    pytest.mark.xdist_group("installed-clients"),
     pytest.mark.skipif(sys.platform == "win32", reason="The environments have POSIX folders."),
 ]
 

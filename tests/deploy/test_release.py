@@ -14,6 +14,8 @@ import pytest
 from tests.limits import HANG_S
 from toolgate import __version__
 
+pytestmark = pytest.mark.xdist_group("release")
+
 ROOT = Path(__file__).parents[2]
 RELEASE = ROOT / "deploy" / "release.py"
 

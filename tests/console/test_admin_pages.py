@@ -238,6 +238,8 @@ async def test_settings_are_folded_by_table_unless_changed_or_searched(tmp_path:
         ("project", "limit_calls_per_minute", "abc"),
         ("project", "pinned", "x y"),
         ("project", "pick", "nothing"),
+        ("guards", "tools", "a=b=c"),
+        ("guards", "pick", "resource=docs:*"),
         ("guards", "deny", "[a,b"),
         ("guards", "projects", "nope"),
         ("guards", "max_result_bytes", "x"),

@@ -466,6 +466,13 @@ class AccessAdmin:
             table = self._read_guard(row)
         except SettingError as error:
             raise ArgumentError(error.failed, allowed=error.allowed, hint=error.hint) from error
+        for pattern in table.tools:
+            if parse_pattern(pattern)[0] not in {"any", "server", "tool"}:
+                raise ArgumentError(
+                    f"{pattern[:80]!r} names neither tools nor a server.",
+                    allowed="Allowed: *, SERVER, SERVER:TOOL; * and ? stand for any text and any"
+                    " character.",
+                )
         if not _does_anything(table):
             raise ArgumentError("The guard does nothing.", allowed=f"Allowed: {', '.join(_DOES)}.")
         for project in table.projects:

@@ -13,7 +13,7 @@ from tests.limits import HANG_S
 from tests.outages.load import Load, site, until_metric
 from tests.postgres import PostgresServer, running_server
 
-pytestmark = [pytest.mark.anyio, pytest.mark.real]
+pytestmark = [pytest.mark.anyio, pytest.mark.real, pytest.mark.xdist_group("paused-database")]
 
 
 @pytest.fixture(scope="module")

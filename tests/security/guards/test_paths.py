@@ -225,6 +225,8 @@ def disk(tmp_path: Path) -> Path:
         "{disk}/work/out/../secret/key",
         "{disk}/work/deep/../out/new",
         "/proc/self/root{disk}/work/out/key",
+        "/proc/1/root{disk}/work/out/key",
+        "/proc/1/root/../../..{disk}/work/out/key",
         "file://{disk}/work/%6fut/key",
         "out/key",
         "./out",

@@ -317,8 +317,12 @@ def _without_home(path: str) -> str:
 
 
 def _resolved(path: str) -> str:
-    """Return where a path leads on this machine."""
-    return _with_slashes(os.path.realpath(_without_home(path)))
+    """Return where a path leads on this machine; unchanged if a link in it cannot be read."""
+    plain = _without_home(path)
+    try:
+        return _with_slashes(os.path.realpath(plain))
+    except OSError:  # a process of another user, whose root the server cannot read either
+        return _with_slashes(plain)
 
 
 def _is_in(path: str, folder: str) -> bool:

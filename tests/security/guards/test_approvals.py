@@ -146,7 +146,7 @@ async def test_a_call_that_was_rejected_does_not_run_and_says_why() -> None:
     async with shop() as place:
         await place.decide(await place.parked(order=1), approve=False, comment="Not this one.")
         result = await place.call(order=1)
-        assert 'They said: "Not this one". Do not' in result["content"][0]["text"]
+        assert 'They said: "Not this one." Do not' in result["content"][0]["text"]
         assert result["_meta"]["toolgate/approval"]["state"] == "rejected"
         assert place.ran == []
 

@@ -553,8 +553,9 @@ def _approved_in(answer: Json) -> bool | None:
 
 def _not_yet(approval: StoredApproval, page: str) -> ApprovalError:
     if approval.state == "rejected":
-        said = approval.comment.rstrip(".")
-        comment = f' They said: "{said}".' if said else ""
+        said = approval.comment.rstrip()
+        end = "" if said.endswith((".", "!", "?")) else "."
+        comment = f' They said: "{said}{end}"' if said else ""
         return ApprovalError(
             f"{approval.decided_by} has rejected this call of {approval.tool}.{comment}",
             approval_id=approval.approval_id,

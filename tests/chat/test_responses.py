@@ -131,3 +131,30 @@ async def test_images_and_files_reach_the_model_in_the_format_of_chat_completion
                 "file": {"filename": "a.pdf", "file_data": "data:application/pdf;…"},
             },
         ]
+
+
+async def test_a_response_without_a_whole_answer_says_so_when_it_is_read() -> None:
+    broken = {"text": "Once upon a time there was", "drop_after": 3}
+    slow = {"text": "Once upon a time there was " * 100, "chunk_delay_s": 0.1}
+    async with chatting(broken, slow) as place:
+        read: list[Json] = []
+        for _ in range(2):
+            body = {"model": "main", "input": "Tell a story", "stream": True}
+            async with place.session.post(f"{place.url}/v1/responses", json=body) as answer:
+                text = ""
+                while "output_text.delta" not in text:
+                    text += (await answer.content.readline()).decode()
+                    assert not answer.content.at_eof(), text
+                response_id = text.partition('"id":"')[2].partition('"')[0]
+                if read:
+                    read.append((await place.get(f"/v1/responses/{response_id}"))[1])
+                    await place.post(f"/v1/runs/{answer.headers['x-toolgate-run']}/cancel", {})
+                await answer.read()
+            read.append((await place.get(f"/v1/responses/{response_id}"))[1])
+
+        failed, running, cancelled = read
+        assert [response["status"] for response in read] == ["failed", "in_progress", "cancelled"]
+        assert "stopped in the middle" in failed["error"]["message"]
+        assert failed["output"][0]["content"][0]["text"].startswith("Once")
+        assert running["output"] == []
+        assert cancelled["output"][0]["content"][0]["text"].startswith("Once")

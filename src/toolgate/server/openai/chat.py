@@ -315,17 +315,14 @@ class ChatApi:
     async def response(self, call: _ChatRequest) -> None:
         """Handle `GET responses/ID`: return a stored response."""
         try:
-            response_id = ResponseId.read(call.names[0])
-            messages = await response_id.messages(self._chat.threads, call.caller)
+            body = await stored_response(
+                ResponseId.read(call.names[0]),
+                self._chat,
+                call.caller,
+                approval_page=self._app.gateway.approvals.page,
+            )
         except UnknownResponseError as error:
             raise HttpError(404, error.code, str(error)) from error
-        waiting = await self._chat.threads.waiting(call.caller, response_id.thread or "")
-        body = stored_response(
-            response_id,
-            messages,
-            [entry for entry in waiting if entry.get("turn_id") == response_id.turn_id],
-            approval_page=self._app.gateway.approvals.page,
-        )
         await send_json(call.send, 200, body)
 
     # Embeddings

@@ -9,10 +9,18 @@ from datetime import datetime
 from typing import Any
 
 from toolgate.base import json_text
-from toolgate.chat import BETWEEN, Event, Outcome, Run, approval_request, citations
+from toolgate.chat import (
+    BETWEEN,
+    ChatService,
+    Event,
+    Outcome,
+    Run,
+    approval_request,
+    citations,
+)
 from toolgate.server.openai.chat_json import CompletionOptions, error_body
 from toolgate.server.openai.response_ids import ResponseId
-from toolgate.types import Json, json_array, json_object
+from toolgate.types import Caller, Json, json_array, json_object
 
 __all__ = ["ResponseWriter", "stored_response"]
 
@@ -157,22 +165,26 @@ class ResponseWriter:
         return b"event: " + kind.encode() + b"\ndata: " + data + b"\n\n"
 
 
-def stored_response(
-    response_id: ResponseId,
-    messages: Sequence[Json],
-    waiting: Sequence[Json],
-    *,
-    approval_page: str,
+async def stored_response(
+    response_id: ResponseId, chat: ChatService, caller: Caller, *, approval_page: str
 ) -> Json:
     """Return a saved response, built from the messages of its turn.
 
     Args:
         response_id: Its id.
-        messages: The messages of the turn, oldest first.
-        waiting: Its calls that wait for approval.
-        approval_page: Where people decide about them.
+        chat: The chat.
+        caller: Who asks for it.
+        approval_page: Where people decide about calls that wait.
+
+    Raises:
+        UnknownResponseError: The caller has no such response.
     """
+    messages = await response_id.messages(chat.threads, caller)
+    all_waiting = await chat.threads.waiting(caller, response_id.thread or "")
+    waiting = [call for call in all_waiting if call.get("turn_id") == response_id.turn_id]
+    run = chat.runs.find(caller, response_id.turn_id)
     said: list[Json] = [item for item in messages if item["role"] == "assistant"]
+    failure = said.pop() if said and _note(said[-1], "is_error") else None
     texts = [str(item["content"]) for item in said if item.get("content")]
     if waiting:
         texts.append(approval_request(waiting, approval_page))
@@ -188,9 +200,20 @@ def stored_response(
     body: Json = {"model": str(metadata.get("model") or "")}
     response = _response(response_id, body, output, status="completed", created=created)
     _end(response, metadata.get("finish_reason"))
+    if run is not None and run.ended is None:
+        response |= {"status": "in_progress", "output": []}
+    elif failure is not None:
+        error = {"code": "server_error", "message": failure["content"]}
+        response |= {"status": "failed", "error": error}
+    elif said and _note(said[-1], "partial") == "cancelled":
+        response["status"] = "cancelled"
     if usage := json_object(metadata.get("token_usage")):
         response["usage"] = _usage(usage)
     return response
+
+
+def _note(message: Json, name: str) -> object:
+    return json_object(message.get("additional_kwargs")).get(name)
 
 
 def _output(item_id: str, text: str, calls: Sequence[Json], metadata: Json) -> list[Json]:

@@ -45,13 +45,19 @@ def closeness(
         predicted: The class that each query is compared with.
         count: Number of classes.
     """
-    sums = class_sums(base, owners, count)[predicted]
-    for fold in range(int(folds.max(initial=-1)) + 1):
-        out, asked = folds == fold, query_folds == fold
-        # A prompt must not be compared with itself, so its own fold is subtracted from the sum.
-        sums[asked] -= class_sums(base[out], owners[out], count)[predicted[asked]]
-    lengths = np.linalg.norm(sums, axis=1) * np.maximum(np.linalg.norm(queries, axis=1), 1e-9)
-    mean = (sums * queries).sum(axis=1) / np.maximum(lengths, 1e-9)
+    totals = class_sums(base, owners, count)
+    fold_count = int(max(folds.max(initial=-1), query_folds.max(initial=-1))) + 1
+    # A prompt must not be compared with itself, so its own fold is subtracted from the sum.
+    held = [folds == fold for fold in range(fold_count)]
+    without = [totals - class_sums(base[out], owners[out], count) for out in held]
+    sums = np.stack([*without, totals])  # the last: nothing is left out
+    mean = np.zeros(len(queries), np.float32)
+    # 500 queries at once, to limit the memory for sums.
+    for start in range(0, len(queries), 500):
+        part = slice(start, start + 500)
+        means, asked = sums[query_folds[part], predicted[part]], queries[part]
+        lengths = np.linalg.norm(means, axis=1) * np.maximum(np.linalg.norm(asked, axis=1), 1e-9)
+        mean[part] = (means * asked).sum(axis=1) / np.maximum(lengths, 1e-9)
     near = np.zeros(len(queries), np.float32)
     for k in np.unique(predicted):
         asked, there = np.flatnonzero(predicted == k), np.flatnonzero(owners == k)

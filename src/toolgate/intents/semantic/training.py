@@ -114,26 +114,28 @@ def fit(
     share, strength = _weights(n / max(count, 1))
     share = share if vectors.shape[1] else 1.0
     features = count_features((*training_set.texts, *background.texts))
-    size = n + len(background.texts)
-    grams = vectorizer_from_counts(features, size)
+    grams = vectorizer_from_counts(features, n + len(background.texts))
     rows = _rows(np.concatenate([vectors, background.vectors]), share, grams, features)
     names = [words_of(name) for name in training_set.intents]
     name_rows = np.concatenate([name_vectors, np.float32(share) * grams.rows(names)], axis=1)
 
-    prompts = rows[:n]
     fold_count = next(fold_count for top, fold_count in _FOLDS if n <= top)
-    folds = _folds(unit_rows(prompts), owners, fold_count)
-    other = _without_requests(prompts, folds, rows[n:], background.lines)
-    outside, outside_folds = rows[n:][other], np.asarray(background.lines)[other] % fold_count
-    problem = _problem(prompts, outside, name_rows, owners, strength)
+    folds = _folds(unit_rows(rows[:n]), owners, fold_count)
+    other = _without_requests(rows[:n], folds, rows[n:], background.lines)
+    outside_folds = np.asarray(background.lines)[other] % fold_count
+    kept = np.append(np.ones(n, np.bool_), other)
+    # From here on everything is a view of these rows: they take 50 MB for a large pack.
+    rows = np.concatenate([rows[kept], name_rows])
+    size = len(rows) - count
+    prompts, outside = rows[:n], rows[n:size]
+    problem = _problem(rows, owners, count, strength)
 
     rivals = _rivals(training_set, prompts, folds, outside, outside_folds)
     # Words that only a held-out prompt has are removed: a new message would not have known words
     # like these.
     once = grams.rarity >= grams.rarity.max(initial=0.0) - 1e-6
     shared = NgramVectorizer(rarity=np.where(once, 0, grams.rarity).astype(np.float32))
-    held_out = _rows(np.concatenate([vectors, background.vectors]), share, shared, features)
-    held_out = np.concatenate([held_out[:n], held_out[n:][other]])
+    held_out = _rows(np.concatenate([vectors, background.vectors]), share, shared, features)[kept]
     all_folds = np.concatenate([folds, outside_folds])
     logits, partial = _cross_validate(problem, held_out, all_folds)
     judge = _Judge(
@@ -177,9 +179,9 @@ def _rows(
     vectors: Floats, share: float, grams: NgramVectorizer, features: Sequence[FeatureCounts]
 ) -> Floats:
     """Return vectors and n-grams of counted texts side by side."""
-    return np.concatenate(
-        [vectors, np.float32(share) * grams.rows_of(features, len(vectors))], axis=1
-    )
+    counted = grams.rows_of(features, len(vectors))
+    counted *= np.float32(share)
+    return np.concatenate([vectors, counted], axis=1)
 
 
 def _without_requests(
@@ -287,12 +289,11 @@ class _Problem:
         )
 
 
-def _problem(
-    prompts: Floats, outside: Floats, names: Floats, owners: Indices, strength: float
-) -> _Problem:
-    rows = np.concatenate([prompts, outside, names])
-    count = len(names) + 1
-    classes = np.concatenate([owners, np.full(len(outside), count - 1), np.arange(len(names))])
+def _problem(rows: Floats, owners: Indices, intents: int, strength: float) -> _Problem:
+    """Return the problem of prompts, background and names of intents, in this order."""
+    count, size = intents + 1, len(rows) - intents
+    background = np.full(size - len(owners), intents)
+    classes = np.concatenate([owners, background, np.arange(intents)])
     # The weights are in the span of the rows; for few rows that is a small space, in which a fit
     # gives the same model faster.
     basis = np.linalg.qr(rows.T)[0] if len(rows) < rows.shape[1] else None
@@ -302,7 +303,7 @@ def _problem(
         rows=rows,
         classes=classes.astype(np.intp),
         count=count,
-        size=len(prompts) + len(outside),
+        size=size,
         strength=strength,
         basis=basis,
         hint=inverse_curvature(sample, count, strength=strength * len(rows) / max(len(sample), 1)),

@@ -519,7 +519,8 @@ class SemanticModel:
                 grams=rows[self.dim :].copy(),
                 steps=steps,
             )
-            if len(self.rows) <= _WARM:
+            # Every message is compared with the rivals, so they stay in any case.
+            if intent < 0 or len(self.rows) <= _WARM:
                 self._warm[intent] = columns
         return columns
 

@@ -233,7 +233,9 @@ def test_commands_know_a_gateway_of_several_workers(shared_store: Path, command:
         assert [row["pid"] for row in command("status", "--json").json["workers"]] == [
             worker.pid for worker in workers
         ]
-        assert command("call", "small:echo", "--arg", "text=x").status == SUCCESS
+        # A worker serves before its servers have answered.
+        call = ("call", "small:echo", "--arg", "text=x")
+        assert until(lambda: command(*call).status == SUCCESS or None)
         logged = command("logs").out
         assert set(re.findall(r"worker=(\d)", logged)) == {"1", "2"}
         assert command("stop").status == SUCCESS

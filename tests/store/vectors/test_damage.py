@@ -191,9 +191,12 @@ async def test_reading_5000_vectors_costs_less_than_a_tenth_of_a_second(tmp_path
         def put(places: Any, read: Any) -> None:
             found[places] = read
 
-        began_s = process_time()
-        await vectors.load(collection, keys, put)
-        spent_s = process_time() - began_s
+        ratios: list[float] = []
+        for _ in range(3):  # the least, since other processes slow a processor down
+            began_s = process_time()
+            await vectors.load(collection, keys, put)
+            spent_s = process_time() - began_s
+            ratios.append(spent_s / loop_s())
 
     assert (found == rows).all()
-    assert spent_s < 40 * loop_s(), "rows are read one by one"
+    assert min(ratios) < 40, "rows are read one by one"

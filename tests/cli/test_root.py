@@ -194,6 +194,7 @@ def test_version_says_the_version_and_nothing_else(program: Run) -> None:
     ("argv", "sentence"),
     [
         (["serch"], "Unknown command 'serch'. Did you mean 'search'? See: toolgate --help"),
+        (["remove"], "Unknown command 'remove'. See: toolgate --help"),
         (["--cofnig", "x"], "No such option: --cofnig"),
         (["--config"], "Option --config needs a file name after it."),
         (["serve", "--prot", "1"], "'toolgate serve' has no option --prot. Did you mean --port?"),

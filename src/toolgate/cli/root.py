@@ -217,7 +217,8 @@ class Commands(TyperGroup):
             return name, load(name), args[1:]
         if name.startswith("-"):
             return super().resolve_command(ctx, args)
-        near = get_close_matches(name, COMMANDS, n=1)
+        # At the default of 0.6, "demo" is the guess for "remove".
+        near = get_close_matches(name, COMMANDS, n=1, cutoff=0.7)
         guess = f" Did you mean {near[0]!r}?" if near else ""
         raise typer.TyperException(f"Unknown command {name!r}.{guess} See: toolgate --help")
 

@@ -84,7 +84,6 @@ def scanned() -> Iterator[list[int]]:
     finally:
         gc.callbacks.remove(note)
         gc.set_threshold(*before)
-        gc.unfreeze()
 
 
 def test_what_a_start_makes_is_never_scanned(scanned: list[int]) -> None:

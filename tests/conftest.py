@@ -50,6 +50,16 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With `--dist loadgroup`, as in `make test`: whole modules, the longest first."""
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    from tests.scheduling import ModuleScheduling
+
+    return ModuleScheduling(config, log)
+
+
 @pytest.fixture
 def anyio_backend() -> str:
     """The event loop that Toolgate runs on."""

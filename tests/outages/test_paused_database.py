@@ -3,6 +3,7 @@
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -11,6 +12,7 @@ import pytest
 
 from tests.limits import HANG_S
 from tests.outages.load import Load, site, until_metric
+from tests.outages.stalling_proxy import stalling_proxy
 from tests.postgres import PostgresServer, running_server
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real, pytest.mark.xdist_group("paused-database")]
@@ -97,6 +99,29 @@ async def test_a_gateway_ends_while_the_database_hangs(
             process.terminate()
             await anyio.to_thread.run_sync(process.wait, HANG_S)
         log = running.log.read_text("utf-8")
+
+    assert "audit records lost" in log
+    assert "Traceback" not in log
+
+
+async def test_a_gateway_ends_while_the_first_statement_of_its_connections_hangs(
+    server: PostgresServer, tmp_path: Path
+) -> None:
+    """As when a network breaks just after a login."""
+    direct = site(tmp_path, "closed", server)
+    with stalling_proxy(f"{server.folder}/.s.PGSQL.5432") as proxy:
+        address = f"@127.0.0.1:{proxy.port}/"
+        place = replace(direct, store_url=direct.store_url.replace("@/", address).partition("?")[0])
+        with place.gateway() as running:
+            load = Load(address=running.run.address, key=running.run.key)
+            async with load.running():
+                await load.until_answered(20)
+                proxy.stall()
+                await until_metric(running, "toolgate_store_up", 0)
+            process = psutil.Process(running.run.pid)
+            process.terminate()
+            await anyio.to_thread.run_sync(process.wait, HANG_S)
+            log = running.log.read_text("utf-8")
 
     assert "audit records lost" in log
     assert "Traceback" not in log

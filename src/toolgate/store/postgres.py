@@ -166,7 +166,8 @@ class _ConnectionsInUse:
         self.is_broken_off = False
         """Whether further connections are refused."""
         event.listen(engine, "do_connect", self._refuse)
-        event.listen(engine, "connect", self._note)
+        # Before the listener that sends the first statement, which may already hang.
+        event.listen(engine, "connect", self._note, insert=True)
 
     def break_off(self) -> None:
         """Break the connections, so that threads stop waiting; further ones are refused."""
@@ -178,6 +179,9 @@ class _ConnectionsInUse:
 
     def _note(self, connection: psycopg.Connection[Any], _record: object) -> None:
         self._connections.add(connection)
+        if self.is_broken_off:  # meanwhile
+            connection.close()
+            self._refuse()
 
     def _refuse(self, *_: object) -> None:
         if self.is_broken_off:

@@ -493,8 +493,8 @@ class DatabaseError(ToolgateError):
     ) -> None:
         super().__init__(failed, allowed=allowed, hint=hint)
         self.kind = kind
-        """The type of error, for programs: `refused`, `unknown_host`, `authentication`,
-        `timeout`."""
+        """The type of error, for programs: `refused`, `unknown_host`, `authentication`, `timeout`,
+        `busy`."""
 
 
 class StatementError(ToolgateError):

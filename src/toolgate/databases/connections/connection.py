@@ -3,8 +3,8 @@
 import logging
 import re
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import cached_property, partial
@@ -48,6 +48,10 @@ _T = TypeVar("_T")
 
 _AT_ONCE: Final = 4
 """Concurrent requests to one database (chosen)."""
+
+_WAIT_S: Final = 10.0
+"""Seconds to wait for one of them to end (chosen: with the default `timeout_s`, an answer arrives
+within the 60 s that many clients wait)."""
 
 _ENDING_S: Final = 3.0
 """Seconds to cancel a statement in the database (chosen)."""
@@ -151,7 +155,7 @@ class Connection:
         """
         self.name = name
         self.table = table
-        self._limiter: anyio.CapacityLimiter | None = None
+        self._turns: anyio.Semaphore | None = None
         self._sqlite = SqliteWorkers(_AT_ONCE)
 
     @property
@@ -171,7 +175,8 @@ class Connection:
         """Run work in a thread, in a read-only transaction with a consistent snapshot.
 
         Raises:
-            DatabaseError: The database cannot be reached or read, or took longer than `timeout_s`.
+            DatabaseError: The database cannot be reached or read, took longer than `timeout_s`, or
+                is busy with other requests.
             MissingExtraError: The library of this database is not installed.
             SettingError: The address is invalid.
         """
@@ -191,7 +196,8 @@ class Connection:
             tag: Name of the caller, shown in the database's list of sessions.
 
         Raises:
-            DatabaseError: The database cannot be reached or read, or took too long.
+            DatabaseError: The database cannot be reached or read, took too long, or is busy with
+                other requests.
             MissingExtraError: The library of this database is not installed.
             SettingError: The address is invalid.
             StatementError: The database rejected the statement.
@@ -222,7 +228,8 @@ class Connection:
             schemas: Database schemas to read; None: those of the settings.
 
         Raises:
-            DatabaseError: The database cannot be reached or read, or took longer than `timeout_s`.
+            DatabaseError: The database cannot be reached or read, took longer than `timeout_s`, or
+                is busy with other requests.
             MissingExtraError: The library of this database is not installed.
             SettingError: The address is invalid.
         """
@@ -241,15 +248,41 @@ class Connection:
         if engine is not None:
             await to_thread.run_sync(engine.dispose)
 
-    async def _in_thread(self, work: Callable[[], _T], seconds: float) -> _T:
-        if self._limiter is None:
-            self._limiter = anyio.CapacityLimiter(_AT_ONCE)
+    @asynccontextmanager
+    async def _turn(self) -> AsyncGenerator[None]:
+        """Wait until there are few enough concurrent requests.
+
+        Raises:
+            DatabaseError: None of them ended in time.
+        """
+        if self._turns is None:
+            self._turns = anyio.Semaphore(_AT_ONCE)
         try:
-            # The database gets the limit as well; this is for databases that do not answer at all.
-            with anyio.fail_after(seconds + 1):
-                return await to_thread.run_sync(work, limiter=self._limiter, abandon_on_cancel=True)
+            with anyio.fail_after(_WAIT_S):
+                await self._turns.acquire()
         except TimeoutError as error:
-            raise self._failed("timeout") from error
+            raise DatabaseError(
+                f"The connection {self.name!r} is busy: its database already runs {_AT_ONCE} "
+                f"requests, and this one waited {_WAIT_S:g} s for its turn.",
+                kind="busy",
+                hint="Try again in a few seconds.",
+            ) from error
+        try:
+            yield
+        finally:
+            self._turns.release()
+
+    async def _in_thread(self, work: Callable[[], _T], seconds: float) -> _T:
+        async with self._turn():
+            try:
+                # The database gets the limit as well; this is for one that does not answer at all.
+                with anyio.fail_after(seconds + 1):
+                    # A limiter of its own: threads that do other work are not waited for.
+                    return await to_thread.run_sync(
+                        work, limiter=anyio.CapacityLimiter(1), abandon_on_cancel=True
+                    )
+            except TimeoutError as error:
+                raise self._failed("timeout") from error
 
     def _read(self, work: Callable[[sa.Connection], _T]) -> _T:
         try:
@@ -280,7 +313,8 @@ class Connection:
 
     async def _run_in_worker(self, statement: str, limits: QueryLimits) -> QueryResult:
         try:
-            return await self._sqlite.run_query(self._url.database or "", statement, limits)
+            async with self._turn():
+                return await self._sqlite.run_query(self._url.database or "", statement, limits)
         except TimeoutError as error:
             raise self._too_slow(limits.timeout_s or self.table.timeout_s) from error
         except WorkerError as error:
@@ -293,9 +327,10 @@ class Connection:
     async def _schema_in_worker(self) -> Schema:
         table = self.table
         try:
-            return await self._sqlite.read_schema(
-                self._url.database or "", table.exclude, table.timeout_s
-            )
+            async with self._turn():
+                return await self._sqlite.read_schema(
+                    self._url.database or "", table.exclude, table.timeout_s
+                )
         except TimeoutError as error:
             raise self._failed("interrupted") from error
         except WorkerError as error:

@@ -9,6 +9,7 @@ import urllib.request
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import anyio
 import psutil
@@ -163,6 +164,27 @@ async def test_other_statements_run_beside_one_that_does_not_end(
 
     assert len(texts) == 6
     assert all(text.startswith("2 rows of shop.") for text in texts)
+
+
+async def test_a_statement_that_waits_long_for_slow_ones_is_refused_as_such(
+    tmp_path: Path, shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("toolgate.databases.connections.connection._WAIT_S", 0.1)
+    settings = connection("shop", sqlite_url(shop), "timeout_s = 3600\n")
+    said: list[tuple[str, dict[str, Any]]] = []
+    async with gateway(tmp_path, settings) as app, anyio.create_task_group() as tasks:
+        for _ in range(4):
+            tasks.start_soon(lambda: call(app, "query", sql=ENDLESS))
+        await until(lambda: len(workers()) == 4)
+        said.append(await call(app, "query", sql="select count(*) as n from orders"))
+        said.append(await call(app, "table_info", table="orders"))
+        tasks.cancel_scope.cancel()
+
+    assert len(said) == 2
+    for text, answer in said:
+        assert "The connection 'shop' is busy: its database already runs 4 requests" in text
+        assert "waited 0.1 s for its turn. Try again in a few seconds." in text
+        assert answer["error"] == "database"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")

@@ -100,6 +100,23 @@ async def test_a_name_chosen_at_a_provider_opens_nothing_that_a_token_user_may(
     assert of_jwt == []
 
 
+@pytest.mark.parametrize("name", ["anna\nby: root", "\x1b[2J", "a\ud800", "\u202etoor"])
+async def test_a_name_that_shows_approvers_something_else_is_refused(
+    issuer: str, name: str
+) -> None:
+    async with memory_app({}, settings_with(issuer)) as app, listening(app) as url:
+        credential = signed(issuer, preferred_username=name)
+        headers = {**headers_for(LIST), "Authorization": f"Bearer {credential}"}
+        answer = await post(url, LIST, headers)
+        readable = signed(issuer, preferred_username="می‌نا é", projects=["*"])
+        assert await names_for(url, readable) == []
+
+    assert answer.status == 401
+    assert b"its user (preferred_username) contains characters that control or hide text" in (
+        answer.body
+    )
+
+
 async def test_a_rule_for_a_user_of_a_provider_is_for_no_token(issuer: str) -> None:
     rules = (
         PermissionTable(to=("user@jwt:anna",), allow=("notes",)),

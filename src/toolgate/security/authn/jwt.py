@@ -8,11 +8,12 @@ import base64
 import binascii
 import hashlib
 import logging
+import re
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import Any, cast
+from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -43,8 +44,15 @@ _KEPT_S = 60.0
 """Seconds until a verified token is verified again."""
 # Bytes of the provider's metadata or keys. Chosen.
 _MOST_BYTES = 2**20
+_LONGEST_USER = 200
+"""Characters of a user's name; the rest is cut off (chosen)."""
 _LAST_SECOND = 253_402_300_799
 """Unix time of the last second of the year 9999."""
+_MISLEADING: Final = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
+)
+"""Control characters, halves of surrogate pairs, and characters that are invisible or change the
+direction of a text. Joiners are allowed: names in Persian and Indic scripts need them."""
 _OURS = frozenset({"admin", "member", "reader"})
 """Roles with built-in rules: a role of the same name at the provider does not grant them."""
 
@@ -211,6 +219,13 @@ class JwtAuthenticator:
                 "its subject (sub) contains characters that cannot be shown",
                 "Have the identity provider name the user otherwise.",
             )
+        if _MISLEADING.search(self._user(claims)):
+            # People who approve calls would see another name, or further lines.
+            raise _bad(
+                f"its user ({self._options.user_claim}) contains characters that control or hide"
+                " text",
+                "Have the identity provider name the user otherwise.",
+            )
         return claims
 
     async def _key(self, kid: str) -> Any:
@@ -303,13 +318,16 @@ class JwtAuthenticator:
         return Identity(
             caller_id=f"jwt:{mark}",
             kind="jwt",
-            user=str(_claim(claims, options.user_claim) or subject)[:200],
+            user=self._user(claims),
             # `*` means all projects here; a claim of a provider must not grant that.
             projects=tuple(name for name in projects if name != "*") or options.default_projects,
             roles=tuple(self._roles(claims)),
             groups=tuple(_words(claims, options.groups_claim)),
             expires_at=utc_text_of(min(int(claims["exp"]), _LAST_SECOND)),
         )
+
+    def _user(self, claims: Json) -> str:
+        return str(_claim(claims, self._options.user_claim) or claims["sub"])[:_LONGEST_USER]
 
     def _roles(self, claims: Json) -> Sequence[str]:
         mapping = self._options.roles

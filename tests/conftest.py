@@ -8,7 +8,7 @@ import os
 import pickle
 import socket
 import threading
-from collections.abc import AsyncGenerator, Generator, Iterator
+from collections.abc import AsyncGenerator, Generator, Iterable, Iterator
 from contextlib import asynccontextmanager, suppress
 from functools import cache
 from hashlib import sha256
@@ -68,9 +68,18 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="session")
 def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Where each test gets its home: `mktemp` would read the names of all earlier ones."""
-    folder = tmp_path_factory.mktemp("homes")
-    return (folder / str(number) for number in itertools.count())
+    """A home for each test: that of the test before if it is empty still, as most are."""
+    return _empty_folders(tmp_path_factory.mktemp("homes"))
+
+
+def _empty_folders(parent: Path) -> Iterator[Path]:
+    # Not by `mktemp`, which reads the names of all earlier ones.
+    for number in itertools.count():
+        folder = parent / str(number)
+        folder.mkdir()
+        yield folder
+        while folder.is_dir() and not any(folder.iterdir()):
+            yield folder
 
 
 @pytest.fixture(autouse=True)
@@ -78,9 +87,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, homes: Iterator[Path]) ->
     """Settings and folders of the developer change no test."""
     for name in [name for name in os.environ if name.startswith(("TOOLGATE_", "XDG_"))]:
         monkeypatch.delenv(name)
-    home = next(homes)
-    home.mkdir()
-    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("HOME", str(next(homes)))
     # Each HTTP client reads the trusted certificates, and tests open many clients.
     monkeypatch.setenv("SSL_CERT_FILE", str(AUTHORITY))
 
@@ -230,6 +237,43 @@ def compile_tables_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(schema_version, "create", create_from_cache)
+        yield
+
+
+MOST_STAGES = 100
+"""Each takes some 100 kB with the intents of a pack that ships."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def prepare_once() -> Iterator[None]:
+    """Make once what never changes, as a process does that serves: here, each test has an app.
+
+    Scanning the tools of the packs that ship takes 200 ms of an app. The others are the keywords
+    of intents, the templates of the console and the users of the machine.
+    """
+    from toolgate.catalog.scanner import quarantine
+    from toolgate.console import application
+    from toolgate.intents.detection import keyword_detector
+    from toolgate.server.asgi import peer_process
+
+    make_stage = keyword_detector.KeywordStage
+    stages: dict[tuple[int, ...], keyword_detector.KeywordStage] = {}
+
+    def stage_of(intents: Iterable[Any]) -> keyword_detector.KeywordStage:
+        intents = tuple(intents)
+        # Intents have no hash. A stage keeps its own, so none that come later have their `id`.
+        key = tuple(map(id, intents))
+        if key not in stages:
+            if len(stages) == MOST_STAGES:
+                stages.clear()
+            stages[key] = make_stage(intents)
+        return stages[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(keyword_detector, "KeywordStage", stage_of)
+        patch.setattr(application, "Renderer", cache(application.Renderer))
+        patch.setattr(peer_process, "_people", cache(peer_process._people))
+        patch.setattr(quarantine, "Scanner", cache(quarantine.Scanner))
         yield
 
 

@@ -164,6 +164,28 @@ async def test_a_page_of_blanks_is_read_in_linear_time() -> None:
     assert status == 201, answer
 
 
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        ("front.md", lambda: "---" + "\n" * 300_000 + "word"),
+        ("title.md", lambda: f"---\ntitle: a{' ' * 300_000}b\n---\nword"),
+        ("spaces.md", lambda: f"# a{' ' * 300_000}b\n\nword"),
+        ("marks.md", lambda: f"# a{'#' * 300_000}b\n\nword"),
+        ("word.txt", lambda: "a" * 300_000),
+        ("numbers.txt", lambda: "1. A\n\n" * 200_000),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+async def test_text_that_almost_matches_a_pattern_is_read_in_linear_time(
+    name: str, make: Callable[[], str]
+) -> None:
+    """Most of these took minutes."""
+    async with collection(convert_timeout_s=20) as add:
+        status, answer = await add(name, make().encode())
+
+    assert status == 201, answer
+
+
 @pytest.mark.parametrize("start", ['<a b="', "<a "])
 async def test_markup_that_is_never_closed_is_left_out_in_linear_time(start: str) -> None:
     """The parser looked for the end again from each of the starts, some for a minute."""

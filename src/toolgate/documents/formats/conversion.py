@@ -38,9 +38,9 @@ _READERS: Final[Mapping[str, str]] = {
 }
 """Modules of this folder that need a library, by media type."""
 
-_FRONT = re.compile(r"\A---\s*\n(.*?)\n(?:---|\.\.\.)\s*(?:\n|\Z)", re.DOTALL)
-_TITLE = re.compile(r"^title\s*:\s*(.+?)\s*$", re.MULTILINE | re.IGNORECASE)
-_FIRST_HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.MULTILINE)
+_FRONT = re.compile(r"\A---[^\S\n]*\n(.*?)\n(?:---|\.\.\.)[^\S\n]*(?:\n|\Z)", re.DOTALL)
+_TITLE = re.compile(r"^title[^\S\n]*:(.*)$", re.MULTILINE | re.IGNORECASE)
+_HEADING = re.compile(r"^#{1,6}[^\S\n]+(.+)$", re.MULTILINE)
 _LONGEST_TITLE = 200
 """Characters: fits a line of a list (chosen)."""
 _MOST_COLUMNS = 500
@@ -147,10 +147,10 @@ def _read(kind: str, name: str, data: bytes, max_bytes: int) -> ConvertedDocumen
         front = _FRONT.match(text)
         if front:
             named = _TITLE.search(front[1])
-            title = named[1].strip("\"'") if named else ""
+            title = named[1].strip().strip("\"'") if named else ""
             text = text[front.end() :]
-        heading = _FIRST_HEADING.search(text)
-        title = title or (heading[1] if heading else "")
+        headings = (found[1].rstrip().rstrip("#").strip() for found in _HEADING.finditer(text))
+        title = title or next(filter(None, headings), "")
     else:
         text = markdown_of_text(text)
     return ConvertedDocument(text=text.replace("\f", "\n"), title=title)

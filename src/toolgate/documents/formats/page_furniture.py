@@ -23,7 +23,9 @@ _CONTENTS = re.compile(r"(?:\.[ ]?){5,}\s*(?:\d+|[ivxlc]+)?\s*")
 """End of a line in a table of contents: dots up to a page number."""
 
 _NUMBER = re.compile(r"\d+")
-_HYPHENATED = re.compile(r"([^\W\d_]+)-[ \t]*\n[ \t]*([a-z]+)")
+_HYPHENATED = re.compile(r"(?<![^\W\d_])([^\W\d_]+)-[ \t]*\n[ \t]*([a-z]+)")
+_COMPOUND = re.compile(r"(?<![^\W\d_])[^\W\d_]+-[a-z]+")
+"""Both look for words from their start only, or a long one would take quadratic time."""
 
 
 def without_page_furniture(pages: Sequence[str]) -> list[str]:
@@ -62,7 +64,7 @@ def without_hyphenation(text: str) -> str:
     A hyphen stays if the text contains the word with it elsewhere: `two-` `handed`, if there is
     `two-handed`.
     """
-    compounds = set(re.findall(r"[^\W\d_]+-[a-z]+", text.lower()))
+    compounds = set(_COMPOUND.findall(text.lower()))
 
     def joined(match: re.Match[str]) -> str:
         first, second = match[1], match[2]

@@ -114,7 +114,9 @@ def _with_headings(lines: Sequence[str]) -> list[str]:
 
 def _is_list_item(lines: Sequence[str], at: int) -> bool:
     """Whether a numbered line is not a heading, because no text of its own follows."""
-    following = next((line for line in lines[at + 1 :] if line.strip()), "")
+    following = next(
+        (lines[below] for below in range(at + 1, len(lines)) if lines[below].strip()), ""
+    )
     indent = len(lines[at]) - len(lines[at].lstrip())
     return not following or len(following) - len(following.lstrip()) < indent
 

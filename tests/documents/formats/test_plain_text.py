@@ -55,6 +55,35 @@ def test_numbered_lines_that_stand_alone_are_headings() -> None:
     assert "### 7.2.1 Throwing" in lines
 
 
+def test_headings_may_have_no_break_spaces_large_numbers_and_chapters_above_them() -> None:
+    text = (
+        "Table of Contents\n\n3.\xa0Configuration\n    3.182.\xa0message_cachedir\n\n"
+        "Chapter\xa03.\xa0Configuration\n\nSettings.\n\n3.\xa0Variables\n\nThere are many.\n\n"
+        "3.182.\xa0message_cachedir\n\nA folder.\n\n3.5 percent of them\n\nAre old."
+    )
+    lines = markdown_of_text(text).split("\n")
+    assert [line for line in lines if line.startswith("#")] == [
+        "# Chapter 3. Configuration",
+        "## 3. Variables",
+        "### 3.182. message_cachedir",
+    ]
+
+
+def test_headings_are_not_repeated_by_a_table_of_contents() -> None:
+    text = (
+        "Contents\n1. Sending\n  1.1. Replies\n\n1. Sending\n\nPress m.\n\n1.1. Replies\n\nPress r."
+    )
+    assert markdown_of_text(text) == (
+        "Contents\n\n# 1. Sending\n\nPress m.\n\n## 1.1. Replies\n\nPress r."
+    )
+
+
+def test_a_drawn_table_loses_its_frame() -> None:
+    text = "┌───┬─────┐\n│Key│ Use │\n├───┼─────┤\n│ m │ new │\n└───┴─────┘\nend"
+    lines = [" ".join(line.split()) for line in markdown_of_text(text).split("\n")]
+    assert lines == ["| Key | Use |", "| m | new |", "end"]
+
+
 def test_items_of_a_list_are_no_headings() -> None:
     text = "   Developers may:\n\n    1. Appoint the leader.\n\n    2. Amend the rules;\n"
     assert "#" not in markdown_of_text(text)

@@ -10,8 +10,11 @@ from toolgate.documents.formats.page_furniture import without_hyphenation, witho
 
 __all__ = ["markdown_of_text"]
 
-_NUMBERED = re.compile(r"((?:\d{1,2}|[A-Z](?=[.]))(?:\.\d{1,2})*)\.?[ \t]{1,4}(\S.*)")
-"""Numbered headings: `7.2. Weapons`, `A.5 Vote counting`."""
+_NUMBERED = re.compile(r"((?:\d{1,2}|[A-Z](?=[.]))(?:\.\d{1,3})*)(\.?)[ \t]{1,4}(\S.*)")
+"""Numbered headings: `7.2. Weapons`, `A.5 Vote counting`, `3.182. message_cachedir`."""
+
+_CHAPTER = re.compile(r"(?:Part|Chapter|Appendix) (?:\d{1,2}|[A-Z]|[IVX]{1,5})[.:] \S.*")
+"""Headings above the numbered ones, whose numbers start again: `Chapter 3. Configuration`."""
 
 _LONGEST_HEADING: Final = 90
 """Characters: a line of a printed page has about 80 (chosen)."""
@@ -24,13 +27,18 @@ _NUMBER = re.compile(r"\d+")
 _JUSTIFIED = re.compile(r"(?<=\S)  (?=\S)")
 """Spaces that only justify a line."""
 
+_RULE_OF_BOX = re.compile(r"^[ \t]*[\u2500-\u257f][\u2500-\u257f \t]*\n", re.MULTILINE)
+_SIDE_OF_BOX = re.compile(r"[ \t]*[\u2502\u2503\u2551][ \t]*")
+"""Frames of tables that are drawn with characters."""
+
 _MARKS_HEADING = re.compile(r"^(?=#{1,6}\s)", re.MULTILINE)
 
 
 def markdown_of_text(text: str) -> str:
     """Convert a text to Markdown, escaping lines that only look like Markdown headings."""
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\N{NO-BREAK SPACE}", " ")
     text = _MARKS_HEADING.sub(r"\\", text)
+    text = _SIDE_OF_BOX.sub(" | ", _RULE_OF_BOX.sub("", text))
     pages = text.split("\f") if "\f" in text else _pages_of(text)
     lines = _joined_pages(without_page_furniture(pages))
     marked = "\n".join(_with_headings(lines))
@@ -87,29 +95,49 @@ def _goes_on(last: str, following: str) -> bool:
 
 
 def _with_headings(lines: Sequence[str]) -> list[str]:
-    """Return the lines with headings in Markdown.
+    """Return the lines with headings in Markdown, and without those that list the headings.
 
-    Headings stand alone: numbered lines, and lines at the margin of an indented text.
+    Headings stand alone: numbered lines, chapters, and lines at the margin of an indented text.
     """
     filled = [line for line in lines if line.strip()]
     indented = sum(line[0].isspace() for line in filled)
     is_indented = indented >= _INDENTED_SHARE * max(len(filled), 1)
-    marked: list[str] = []
+    levels: dict[int, int] = {}
+    chapters: set[int] = set()
     for at, line in enumerate(lines):
         title = line.strip()
         alone = title and not _line(lines, at - 1) and not _line(lines, at + 1)
         if not alone or len(title) > _LONGEST_HEADING or title[-1] in ".,;:":
-            marked.append(line)
             continue
-        numbered = _NUMBERED.fullmatch(title)
-        if numbered and numbered[2][0].isupper() and not _is_list_item(lines, at):
-            level = min(numbered[1].count(".") + 1, 6)
-            marked.append(f"{'#' * level} {title}")
+        if level := _level_of_number(title):
+            if not _is_list_item(lines, at):
+                levels[at] = level
+        elif _CHAPTER.fullmatch(title):
+            chapters.add(at)
         elif is_indented and not line[0].isspace() and title[0].isalnum():
+            levels[at] = 1
+    numbered = {lines[at].strip() for at in levels if _NUMBERED.fullmatch(lines[at].strip())}
+    below = 1 if chapters else 0
+    marked: list[str] = []
+    for at, line in enumerate(lines):
+        title = line.strip()
+        if at in chapters:
             marked.append(f"# {title}")
-        else:
+        elif at in levels:
+            marked.append(f"{'#' * min(levels[at] + below, 6)} {title}")
+        elif title not in numbered:  # a table of contents
             marked.append(line)
     return marked
+
+
+def _level_of_number(title: str) -> int:
+    """Return the level of a numbered heading; 0 if it is none."""
+    numbered = _NUMBERED.fullmatch(title)
+    if not numbered:
+        return 0
+    dots = numbered[1].count(".")
+    is_name = bool(dots and numbered[2])  # settings and commands start with a small letter
+    return dots + 1 if is_name or numbered[3][0].isupper() else 0
 
 
 def _is_list_item(lines: Sequence[str], at: int) -> bool:

@@ -60,6 +60,24 @@ def test_html_keeps_headings_and_tables_and_drops_scripts_and_menus() -> None:
     assert not any(word in found.text for word in ("Menu", "alert", "x{}"))
 
 
+def test_html_without_nav_elements_loses_menus_and_tables_of_contents_too() -> None:
+    page = (
+        b"<div class='navheader'>2.9. Transactions <a href='p'>Prev</a> <a href='n'>Next</a></div>"
+        b"<div class='menu mainmenu'><ul><li><a href='/'>Home</a></ul></div>"
+        b"<div class='toc'><p>Contents</p>"
+        b"<dl><dt><a href='#a'>2.9.1. Basic concepts of an account</a></dl></div>"
+        b"<h2>Basics</h2><p>See <a href='x'>splits</a>.</p>"
+        b"<div class='menu'>Soup of the day, bread <a href='a'>(allergens)</a></div>"
+    )
+    text = text_of("a.html", page)
+    assert text.split("\n\n") == ["## Basics", "See splits.", "Soup of the day, bread (allergens)"]
+
+
+def test_a_page_of_links_alone_keeps_them() -> None:
+    page = b"<h1>Part I</h1><div class='toc'><a href='a'>1. Getting started with accounts</a></div>"
+    assert "1. Getting started with accounts" in text_of("a.html", page)
+
+
 @pytest.mark.parametrize(
     ("start", "first"),
     [("7", 7), ("\u0663", 3), ("\u00b2", 1), ("9" * 5_000, 1), ("-1", 1)],

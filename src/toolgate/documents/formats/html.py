@@ -19,6 +19,17 @@ _NO_TEXT = ("script", "style", "noscript", "template", "svg", "nav", "form", "if
 _AROUND_TEXT = ("header", "footer", "aside")
 """Repeated parts of pages; inside an article or the main element they belong to the text."""
 
+_LINKED_SHARES: Final = (
+    (re.compile(r"nav(?:bar|header|footer|igation)?|breadcrumbs?", re.IGNORECASE), 0.25),
+    (re.compile(r"\w*menu|(?:\w+[-_])?toc(?:[-_]\w+)?", re.IGNORECASE), 0.8),
+)
+"""Names of parts for getting around that are no `nav` element, with the share of characters in
+links from which they are that; a menu may also be one of dishes (chosen)."""
+
+_BLOCKS: Final = ("div", "ul", "ol", "dl", "table", "p")
+_LARGEST_AROUND: Final = 0.8
+"""Share of a page from which such parts are its text, as on a start page (chosen)."""
+
 _MOST_TAGS = 1_000_000
 """Tags: bounds time and memory (chosen)."""
 
@@ -56,7 +67,37 @@ def read(data: bytes, *, name: str, max_bytes: int) -> ConvertedDocument:  # noq
     for part in page(_AROUND_TEXT):
         if part.find_parent(("article", "main")) is None and part.find("h1") is None:
             part.decompose()
+    around = _navigation(page)
+    if sum(map(_size, around)) < _LARGEST_AROUND * _size(page):
+        for part in around:
+            part.extract()
     return ConvertedDocument(text=markdown_of(page), title=title)
+
+
+def _navigation(page: bs4.BeautifulSoup) -> list[bs4.Tag]:
+    """Return the parts that are called menus or tables of contents, and consist of links."""
+    found: list[bs4.Tag] = []
+    inside: set[int] = set()  # inner ones are not looked at: that would take quadratic time
+    for part in page.find_all(name=True):
+        if id(part.parent) in inside:
+            inside.add(id(part))
+        elif part.name in _BLOCKS and (share := _linked_share(part)):
+            inside.add(id(part))
+            if sum(map(_size, part("a"))) >= share * _size(part):
+                found.append(part)
+    return found
+
+
+def _linked_share(part: bs4.Tag) -> float:
+    """Return the share of links from which a part is navigation, by its names; 0: it is none."""
+    values = (part.get_attribute_list(key) for key in ("class", "id", "role", "summary"))
+    names = [name for found in values for value in found if value for name in str(value).split()]
+    shares = [share for pattern, share in _LINKED_SHARES if any(map(pattern.fullmatch, names))]
+    return min(shares, default=0.0)
+
+
+def _size(part: bs4.Tag) -> int:
+    return len(part.get_text(strip=True))
 
 
 def markdown_of(page: bs4.BeautifulSoup) -> str:

@@ -1,12 +1,15 @@
 """Measures how often documents answer ordinary questions, and what that costs in tokens.
 
-    python -m benchmarks.document_questions DATA [--json]
+    python -m benchmarks.document_questions DATA [--tuning] [--json]
 
 DATA is a folder into which the packages of `COLLECTIONS` were unpacked:
 
     apt-get download libreoffice-help-en-us r-doc-pdf nethack-common doc-debian
     for package in *.deb; do dpkg-deb -x "$package" DATA; done
     npm pack fastify@5.12.8 && tar xzf fastify-5.12.8.tgz -C DATA
+
+With `--tuning`, 97 more questions are asked instead, on which retrieval was tuned as well. They are
+about the packages `mutt`, `gnucash-docs` and `sqlite3-doc` of Debian 12.
 
 A question is answered at k if one of the first k passages contains the line that answers it. The
 questions and these lines are in `data/document_questions.jsonl`. No chat model is used.
@@ -15,7 +18,7 @@ questions and these lines are in `data/document_questions.jsonl`. No chat model 
 import gzip
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -53,6 +56,23 @@ COLLECTIONS = {
     ),
 }
 """Files of each collection below DATA."""
+
+TUNING_QUESTIONS = DATA / "document_questions_tuning.jsonl"
+"""97 questions of the same form."""
+
+TUNING_COLLECTIONS = {
+    "mutt": ("usr/share/doc/mutt/manual.txt.gz",),
+    "gnucash": ("usr/share/doc/gnucash-docs/gnucash-guide-en/*.html",),
+    "sqlite": tuple(
+        f"usr/share/doc/sqlite3/{name}.html"
+        for name in (
+            *("autoinc", "backup", "cli", "datatype3", "faq", "foreignkeys", "howtocorrupt"),
+            *("isolation", "lang_transaction", "lang_upsert", "limits", "partialindex", "quirks"),
+            *("security", "tempfiles", "wal", "whentouse", "withoutrowid"),
+        )
+    ),
+}
+"""Files of their collections below DATA."""
 
 TUNED = ("calc", "nethack")
 """Collections that were used to improve the retrieval; the others are only measured."""
@@ -96,14 +116,17 @@ def documents_of(folder: Path, patterns: Sequence[str]) -> Iterator[NewDocument]
 
 
 async def answers_of(
-    folder: Path, questions: Sequence[dict[str, Any]], database: Path
+    folder: Path,
+    collections: Mapping[str, Sequence[str]],
+    questions: Sequence[dict[str, Any]],
+    database: Path,
 ) -> dict[str, Answer]:
     """Return the results by question ID."""
     settings = Settings(store=StoreSettings(url=f"sqlite:///{database}"))
     caller = Caller.local()
     answers: dict[str, Answer] = {}
     async with open_app(settings) as app:
-        for name, patterns in COLLECTIONS.items():
+        for name, patterns in collections.items():
             await app.gateway.documents.make(caller, name)
             for document in documents_of(folder, patterns):
                 await app.gateway.documents.add(caller, name, document)
@@ -141,19 +164,13 @@ def table_row(name: str, answers: Sequence[Answer]) -> dict[str, Any]:
 
 
 def measure_folder(folder: Path) -> Report:
-    """Ask all questions and return the table."""
-    questions = read_rows(QUESTIONS)
-    with tempfile.TemporaryDirectory() as scratch:
-        answers = anyio.run(answers_of, folder, questions, Path(scratch) / "documents.db")
-    by_collection = {
-        name: [answers[row["id"]] for row in questions if row["collection"] == name]
-        for name in COLLECTIONS
-    }
+    """Ask the 200 questions and return the table."""
+    by_collection = answers_by_collection(folder, COLLECTIONS, QUESTIONS)
     tuned = [answer for name in TUNED for answer in by_collection[name]]
     held_out = [
         answer for name, rows in by_collection.items() if name not in TUNED for answer in rows
     ]
-    total = table_row("all", list(answers.values()))
+    total = table_row("all", tuned + held_out)
     return Report(
         name="document_questions",
         title="Questions that documents answer",
@@ -171,15 +188,45 @@ def measure_folder(folder: Path) -> Report:
     )
 
 
+def measure_tuning(folder: Path) -> Report:
+    """Ask the other questions on which retrieval was tuned and return the table."""
+    by_collection = answers_by_collection(folder, TUNING_COLLECTIONS, TUNING_QUESTIONS)
+    everything = [answer for rows in by_collection.values() for answer in rows]
+    return Report(
+        name="document_questions",
+        title="Questions on which retrieval was tuned",
+        rows=[
+            *(table_row(name, rows) for name, rows in by_collection.items()),
+            table_row("all", everything),
+        ],
+    )
+
+
+def answers_by_collection(
+    folder: Path, collections: Mapping[str, Sequence[str]], path: Path
+) -> dict[str, list[Answer]]:
+    """Ask the questions of a file and return the results of each collection."""
+    questions = read_rows(path)
+    with tempfile.TemporaryDirectory() as scratch:
+        database = Path(scratch) / "documents.db"
+        answers = anyio.run(answers_of, folder, collections, questions, database)
+    return {
+        name: [answers[row["id"]] for row in questions if row["collection"] == name]
+        for name in collections
+    }
+
+
 def main() -> None:
     """Measure the documents of a folder."""
     parser = parser_of("document_questions")
     parser.add_argument("data", type=Path, metavar="DATA", help="where the packages were unpacked")
+    parser.add_argument("--tuning", action="store_true", help="ask the 97 questions for tuning")
     options = parser.parse_args()
-    for name, patterns in COLLECTIONS.items():
+    for name, patterns in (TUNING_COLLECTIONS if options.tuning else COLLECTIONS).items():
         if not any(any(options.data.glob(pattern)) for pattern in patterns):
             parser.error(f"{options.data} has no documents of {name}: {', '.join(patterns)}.")
-    print_measured(options, lambda _quick: measure_folder(options.data))
+    measure = measure_tuning if options.tuning else measure_folder
+    print_measured(options, lambda _quick: measure(options.data))
 
 
 if __name__ == "__main__":

@@ -87,6 +87,8 @@ async def test_a_passage_with_the_code_of_the_question_comes_first() -> None:
         ("price of A37?", ["a37"]),
         ("What is FST_ERR_NOT_FOUND, or E-1204.", ["fst_err_not_found", "e-1204"]),
         ("write to submit@example.org about #conduct", ["submit@example.org", "#conduct"]),
+        ("What does } stand for, and what does `<-` do?", ["}", "<-"]),
+        ("bread & butter - 3 < 5 :-) or 50 % ... 'yes' / \"no\"", []),
         ("the 2nd and 3rd line of 1,000", []),
         ("who approves holidays?", []),
     ],
@@ -103,6 +105,15 @@ async def test_passages_far_below_the_best_are_listed_but_not_given_to_the_model
     assert len(found.documents) == 3
     assert found.injected_passages == found.documents[:2]
     assert found.injected.count("abc") == 2
+
+
+async def test_with_a_code_in_the_question_bad_passages_without_it_are_not_given() -> None:
+    async with library_in() as (library, bench):
+        await fill(library, "one", "abc A37", "abc two", "abc A37 and much more text", "abc five")
+        bench.reranks_with = Longest()
+        found = await ask_for(library, "abc a37", search_type="hybrid", top_k=3)
+    given = [passage.text for passage in found.injected_passages]
+    assert given == ["abc A37 and much more text", "abc A37"]
 
 
 async def test_only_passages_that_a_model_finds_helpful_go_into_the_turn() -> None:

@@ -16,7 +16,7 @@ __all__ = ["codes_in", "passages_worth_reading", "rerank_passages", "with_codes_
 
 log = logging.getLogger(__name__)
 
-_WORTH_READING: Final = 0.45
+_WORTH_READING: Final = 0.25
 """Standard deviations below the best passage up to which others are given to a model; chosen so
 that models get half of the tokens, on the tuned collections of `benchmarks.document_questions`."""
 
@@ -27,31 +27,39 @@ _CODE = re.compile(
     r"|#\w+"  # #conduct
     r"|[\w.+-]+@[\w.-]+"  # submit@example.org
 )
+_SYMBOL = re.compile(r"""(?<!\S)[`'"“]?([^\w\s`'"“”.,;:?!()…]{1,3})[`'"”]?(?=[.,;:?!]*(?:\s|$))""")
+_IN_PROSE: Final = frozenset([*"-–—&/+=<>%~*|•$€£@", "--"])
+"""Symbols that stand alone in ordinary sentences; others, such as `}` and `<-`, are codes."""
 _LONGEST_CODE: Final = 100
 """Characters: part numbers and identifiers are shorter (chosen)."""
 
 
 def codes_in(question: str) -> list[str]:
-    """Return what a question names exactly: article numbers, error codes, addresses."""
+    """Return what a question names exactly: article numbers, error codes, addresses, symbols."""
     tokens = (token.rstrip(".:/-") for token in _TOKEN.findall(question))
-    return list(
-        dict.fromkeys(
-            token.casefold()
-            for token in tokens
-            if 1 < len(token) <= _LONGEST_CODE and _CODE.fullmatch(token)
-        )
-    )
+    codes = [
+        token.casefold()
+        for token in tokens
+        if 1 < len(token) <= _LONGEST_CODE and _CODE.fullmatch(token)
+    ]
+    codes += [symbol for symbol in _SYMBOL.findall(question) if symbol not in _IN_PROSE]
+    return list(dict.fromkeys(codes))
 
 
 def with_codes_first(question: str, passages: Sequence[FoundPassage]) -> list[FoundPassage]:
     """Move passages with more of the codes of a question to the front; else keep the order."""
-    patterns = [re.compile(rf"(?<!\w){re.escape(code)}(?!\w)") for code in codes_in(question)]
-    if not patterns:
-        return list(passages)
-    texts = [f"{passage.heading}\n{passage.text}".casefold() for passage in passages]
-    counts = [sum(bool(pattern.search(text)) for pattern in patterns) for text in texts]
+    counts = _counts_of_codes(question, passages)
     order = sorted(range(len(passages)), key=lambda number: -counts[number])
     return [passages[number] for number in order]
+
+
+def _counts_of_codes(question: str, passages: Sequence[FoundPassage]) -> list[int]:
+    """Return how many of the codes of a question each passage contains."""
+    patterns = [re.compile(rf"(?<!\w){re.escape(code)}(?!\w)") for code in codes_in(question)]
+    if not patterns:
+        return [0] * len(passages)
+    texts = [f"{passage.heading}\n{passage.text}".casefold() for passage in passages]
+    return [sum(bool(pattern.search(text)) for pattern in patterns) for text in texts]
 
 
 async def rerank_passages(
@@ -98,7 +106,7 @@ def passages_worth_reading(
     """Return the first passages that are not much worse than the best.
 
     Rerankers have different scales, so "much" is measured in standard deviations over all
-    passages. Without scores, or if the question contains codes, none is much worse.
+    passages. Without scores, none is much worse; nor is one with a code from the question.
 
     Args:
         question: The search query.
@@ -109,9 +117,11 @@ def passages_worth_reading(
     if len(scores) < len(passages) or len(scores) <= most:
         return list(passages[:most])
     best, deviation = max(scores), pstdev(scores, fmean(scores))
-    has_codes = bool(codes_in(question))
+    first = passages[:most]
     return [
         passage
-        for at, passage in enumerate(passages[:most])
-        if at == 0 or has_codes or best - (passage.relevance or 0.0) <= _WORTH_READING * deviation
+        for at, (passage, codes) in enumerate(
+            zip(first, _counts_of_codes(question, first), strict=True)
+        )
+        if at == 0 or codes or best - (passage.relevance or 0.0) <= _WORTH_READING * deviation
     ]

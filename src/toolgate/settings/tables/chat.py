@@ -289,7 +289,7 @@ class DocumentSettings:
     cooldown_s: float = between(30.0, 0, 3600)
     """How long a collection is skipped after three failures in a row, in seconds; 0 to 3,600."""
 
-    passage_tokens: int = between(300, 32, 8000)
+    passage_tokens: int = between(350, 32, 8000)
     """Maximum size of a passage in estimated tokens, 32 to 8,000. Documents split with another size
     are only split again when you add them again."""
 

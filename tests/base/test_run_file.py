@@ -72,9 +72,10 @@ def test_a_removed_announcement_is_found_no_more_and_may_be_removed_twice(tmp_pa
 
 @pytest.mark.skipif(sys.platform == "win32", reason="modes of files are those of POSIX")
 def test_only_its_user_may_read_the_key(tmp_path: Path) -> None:
-    run = announce(tmp_path / "run")
+    run = announce(tmp_path / "data" / "run")
     assert stat.S_IMODE(run.path.stat().st_mode) == 0o600
-    assert stat.S_IMODE((tmp_path / "run").stat().st_mode) == 0o700
+    for folder in (tmp_path / "data" / "run", tmp_path / "data"):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
 def test_every_gateway_has_a_key_of_its_own(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from toolgate.cli.serving.serve import command as serve_command
 from toolgate.cli.terminal._exit import SUCCESS, USAGE_ERROR
 from toolgate.cli.terminal._plain_command import PlainCommand
 from toolgate.cli.terminal._ports import is_loopback, local_address
+from toolgate.settings import data_dir
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 
@@ -92,6 +93,21 @@ def test_the_run_file_is_for_its_user_alone_and_goes_with_the_gateway(serve: Ser
     assert len(said["key"]) >= 32
     assert gateway.end() == SUCCESS
     assert run_files() == []
+
+
+@POSIX
+def test_the_data_folder_is_for_its_user_alone_wherever_store_and_audit_key_are(
+    serve: Serve, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folders inside it were created first, which gave it the usual mode."""
+    monkeypatch.setenv("TOOLGATE_AUDIT_KEY", "aa" * 32)
+    with (folder / "toolgate.toml").open("a", encoding="utf-8") as file:
+        file.write(f'[store]\nurl = "sqlite:///{folder / "elsewhere.db"}"\n')
+    serve()
+    folders = [data_dir(), *(path for path in data_dir().rglob("*") if path.is_dir())]
+    assert {path: stat.S_IMODE(path.stat().st_mode) for path in folders} == dict.fromkeys(
+        folders, 0o700
+    )
 
 
 @POSIX

@@ -19,6 +19,7 @@ import anyio
 from toolgate.audit.receipts import AuditSink
 from toolgate.base.ids import utc_now
 from toolgate.errors import StoreError
+from toolgate.settings import create_private_folder
 from toolgate.store import AuditWriterRow, Store
 from toolgate.types import AuditRecord
 
@@ -139,7 +140,7 @@ def _locked(file: Path, *, create: bool) -> int | None:
     flags = os.O_RDWR | (os.O_CREAT if create else 0)
     try:
         if create:
-            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            create_private_folder(file.parent)
         descriptor = os.open(file, flags, 0o600)
     except OSError:
         return None

@@ -234,7 +234,7 @@ class JsonLines(logging.Formatter):
 
 def _file_handler(path: Path) -> logging.Handler:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         return PrivateFile(
             path,
             maxBytes=ROTATE_BYTES,

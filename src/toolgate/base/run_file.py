@@ -130,7 +130,9 @@ def write(
         key: The key of the file; empty: a new one.
         workers: Its workers; empty for a gateway in one process.
     """
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # `mkdir` gives its mode to the last folder only, and the one above is Toolgate's, too.
+    for each in (folder.parent, folder):
+        each.mkdir(mode=0o700, parents=True, exist_ok=True)
     run = RunFile(
         address=address,
         pid=os.getpid(),

@@ -12,7 +12,7 @@ from pathlib import Path
 from toolgate.base import json_text
 from toolgate.base.ids import new_id, utc_now
 from toolgate.evaluation.answers import AnswerRun
-from toolgate.settings import data_dir
+from toolgate.settings import create_private_folder, data_dir
 from toolgate.types import Json, json_array, json_object
 
 __all__ = ["RUNS_KEPT", "SavedRun", "read_run", "recent_runs", "runs_folder", "save_run"]
@@ -75,7 +75,7 @@ def save_run(folder: Path, subject: str, judge: str, runs: Sequence[AnswerRun]) 
             for run in runs
         ],
     }
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    create_private_folder(folder)
     temporary = folder / f"{run_id}.{os.getpid()}"
     try:
         temporary.write_bytes(json_text.dumps(body))

@@ -17,6 +17,7 @@ __all__ = [
     "base_environment",
     "child_environment",
     "config_dir",
+    "create_private_folder",
     "credential_key",
     "credential_key_file",
     "current_environment",
@@ -93,6 +94,17 @@ def expand_home(path: str, environ: Mapping[str, str] | None = None) -> str:
     if path.startswith(("~/", "~\\")):
         return str(home_dir(environ) / path[2:])
     return path
+
+
+def create_private_folder(folder: Path) -> None:
+    """Create a folder, and those above it that are missing, with access for this user only.
+
+    Existing folders keep their mode, since they may contain other things. `Path.mkdir` gives its
+    mode to the last folder only.
+    """
+    for each in reversed([folder, *folder.parents]):
+        if not each.exists():
+            each.mkdir(mode=0o700, exist_ok=True)
 
 
 def config_dir(environ: Mapping[str, str] | None = None) -> Path:

@@ -15,7 +15,7 @@ from toolgate.cli.client._open_gateway import find_running
 from toolgate.cli.terminal._exit import FAILED, NO_RESULT, SUCCESS
 from toolgate.cli.terminal._output import note, print_json, print_table
 from toolgate.errors import ArgumentError, ConfigError, StoreError, ToolgateError
-from toolgate.settings import audit_files, audit_key, data_dir
+from toolgate.settings import audit_files, audit_key, create_private_folder, data_dir
 from toolgate.store import Store, StoreMaintenance, make_store
 from toolgate.types import AuditRecord, Json
 
@@ -181,7 +181,7 @@ async def _sign_restore(store: Store, file: Path) -> None:
 async def _backup_current(upkeep: StoreMaintenance) -> Path | None:
     """Back up what a restore replaces; None if nothing is readable."""
     folder = data_dir() / "backups"
-    await anyio.Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+    create_private_folder(folder)
     file = folder / f"before-restore-{utc_now().replace(':', '').replace('.', '')}.db"
     try:
         if not await upkeep.exists():

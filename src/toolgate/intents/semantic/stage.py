@@ -32,6 +32,7 @@ from toolgate.intents.semantic.readings import message_vectors
 from toolgate.intents.semantic.training import fit, words_of
 from toolgate.models.embedders import Embedder
 from toolgate.search import languages_of
+from toolgate.settings import create_private_folder
 
 __all__ = [
     "CLEAR",
@@ -456,7 +457,7 @@ def _read(path: Path, training_set: TrainingSet) -> SemanticModel | None:
 def _write(path: Path, model: SemanticModel) -> None:
     """Write the file atomically; if that fails, the next start only takes longer."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        create_private_folder(path.parent)
         # In the same folder, since a rename is atomic only within one file system.
         with NamedTemporaryFile(dir=path.parent, prefix=".intents-", delete=False) as file:
             file.write(write_model(model))

@@ -10,6 +10,8 @@ from typing import Any
 from sqlalchemy import Connection, Engine, ExceptionContext, create_engine, event
 from sqlalchemy.pool import QueuePool, StaticPool
 
+from toolgate.settings import create_private_folder
+
 __all__ = ["MEMORY", "copy_file", "driver", "file_engine", "prepare_file", "rebuilding"]
 
 MEMORY = Path(":memory:")
@@ -19,12 +21,9 @@ MEMORY = Path(":memory:")
 def prepare_file(path: Path) -> None:
     """Create the file and its folders with access for this user only, before SQLite creates them.
 
-    Existing folders keep their mode, since they may contain other things. SQLite gives its
-    companion files the mode of the database file.
+    SQLite gives its companion files the mode of the database file.
     """
-    for folder in reversed([path.parent, *path.parent.parents]):
-        if not folder.exists():
-            folder.mkdir(mode=0o700, exist_ok=True)
+    create_private_folder(path.parent)
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except FileExistsError:

@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 import sqlalchemy as sa
 
 from toolgate.packs.builtin.sql._options import read_options
-from toolgate.settings import data_dir
+from toolgate.settings import create_private_folder, data_dir
 from toolgate.types import Json
 
 __all__ = ["SqlclServices", "sqlcl_servers"]
@@ -84,7 +84,7 @@ def sqlcl_servers(services: SqlclServices, *, home: Path | None = None) -> dict[
 
 def _saved(command: str, folder: Path, name: str, url: sa.URL) -> bool:
     """Save a connection in its own store. Returns whether this succeeded."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    create_private_folder(folder)
     script = (
         f"connect -savepwd -save {_quoted(_saved_name(name))} -replace "
         f"-user {_quoted(url.username or '')} -password {_quoted(str(url.password or ''))} "

@@ -7,8 +7,9 @@ import logging
 import os
 import pickle
 import socket
+import sqlite3
 import threading
-from collections.abc import AsyncGenerator, Generator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator
 from contextlib import asynccontextmanager, suppress
 from functools import cache
 from hashlib import sha256
@@ -210,34 +211,54 @@ def compile_tables_once() -> Iterator[None]:
     """Create the tables of later stores with the SQL of the first one of their kind.
 
     Thousands of tests open a store of their own, and generating that SQL takes most of the time.
+    A store in memory is a copy of one with empty tables.
     """
     from toolgate.store.engine import schema_version
+    from toolgate.store.engine.sqlite_file import driver
 
     create = schema_version.create
-    scripts: dict[str, tuple[str, ...]] = {}
+    scripts: dict[str, list[str]] = {}
+    template = sqlite3.connect(":memory:", check_same_thread=False)
+    alone = threading.Lock()
 
     def create_from_cache(connection: Connection) -> None:
         dialect = connection.dialect.name
-        if dialect in scripts:
-            for statement in scripts[dialect]:
-                connection.exec_driver_sql(statement)
-            schema_version.add_first_rows(connection)
+        if dialect not in scripts:
+            # Complete when assigned: several threads may create a store.
+            scripts[dialect] = _create_and_note(create, connection)
             return
-        statements: list[str] = []
-
-        def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
-            if not statement.startswith("INSERT"):
-                statements.append(statement)
-
-        event.listen(connection, "before_cursor_execute", note)
-        create(connection)
-        event.remove(connection, "before_cursor_execute", note)
-        # PostgreSQL takes all at once. Complete when assigned: several threads may create a store.
-        scripts[dialect] = tuple(statements) if dialect == "sqlite" else (";".join(statements),)
+        if dialect == "postgresql":
+            connection.exec_driver_sql(";".join(scripts[dialect]))  # all at once
+        elif driver(connection).execute("PRAGMA database_list").fetchone()[2]:
+            for statement in scripts[dialect]:
+                driver(connection).execute(statement)
+        else:
+            with alone:
+                if not template.execute("PRAGMA page_count").fetchone()[0]:
+                    template.executescript(";".join(scripts[dialect]))
+                driver(connection).execute("COMMIT")  # nobody else has this store
+                template.backup(driver(connection))
+                driver(connection).execute("BEGIN IMMEDIATE")
+        schema_version.add_first_rows(connection)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(schema_version, "create", create_from_cache)
         yield
+    template.close()
+
+
+def _create_and_note(create: Callable[[Connection], None], connection: Connection) -> list[str]:
+    """Create tables; gives the statements."""
+    statements: list[str] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        if not statement.startswith("INSERT"):
+            statements.append(statement)
+
+    event.listen(connection, "before_cursor_execute", note)
+    create(connection)
+    event.remove(connection, "before_cursor_execute", note)
+    return statements
 
 
 MOST_STAGES = 100

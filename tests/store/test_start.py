@@ -1,6 +1,8 @@
 """Gateways that start while their store cannot be opened."""
 
 import logging
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -99,3 +101,17 @@ async def test_a_store_of_no_bytes_is_reported(
     caplog.clear()
     async with open_app(settings_for(path), wires=WIRES):
         assert "the store file was empty" not in caplog.text
+
+
+async def test_a_store_of_no_bytes_that_cannot_be_opened_is_not_called_new(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each retry said so, and a disk that is full leaves such a file."""
+    path = tmp_path / "toolgate.db"
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(StoreError):
+            async with open_app(settings_for(path)):
+                pass
+    assert path.stat().st_size == 0
+    assert "the store file was empty" not in caplog.text

@@ -150,8 +150,8 @@ class SqliteStore(SqlStore):
 
     def _open(self) -> SchemaUpgrade:
         with self._translated():
+            was_empty = self._path.is_file() and not self._path.stat().st_size
             if self._path != sqlite_file.MEMORY:
-                self._report_empty_file()
                 sqlite_file.prepare_file(self._path)
             with self._engine.begin() as connection:
                 standing = schema_version.read_status(connection)
@@ -159,16 +159,13 @@ class SqliteStore(SqlStore):
             if standing.kind != "current":
                 upgrade = self._bring_up_to_date()
             self._use_wal()
-            return upgrade
-
-    def _report_empty_file(self) -> None:
-        """Warn about an existing empty file: data was lost, or another program created it."""
-        if self._path.is_file() and not self._path.stat().st_size:
+        if was_empty:  # data was lost, or another program created it
             log.warning(
                 "the store file was empty, a new store begins in it; if there was one before,"
                 " restore a backup: toolgate db restore FILE",
                 extra={"file": str(self._path)},
             )
+        return upgrade
 
     def _bring_up_to_date(self) -> SchemaUpgrade:
         with sqlite_file.rebuilding(self._engine) as connection:

@@ -455,6 +455,18 @@ async def test_a_cancelled_run_says_so() -> None:
 
 
 @pytest.mark.anyio
+async def test_cancelling_a_run_that_has_ended_says_how_it_ended() -> None:
+    async with chatting({"text": "Once"}) as place:
+        message = Message(role="user", content="Tell me a story")
+        assert place.app.chat is not None
+        run = place.app.chat.start(TurnRequest(caller=Caller.local(), messages=(message,)))
+        await run.ended_event.wait()
+        _, cancelled = await place.post(f"/v1/runs/{run.run_id}/cancel", {})
+
+    assert cancelled == {"id": run.run_id, "status": "completed"}
+
+
+@pytest.mark.anyio
 async def test_a_key_of_one_character_does_not_mask_words() -> None:
     refused = {"status": 400, "error": "the knob is not known"}
     async with chatting(refused) as place:  # its key is "k"

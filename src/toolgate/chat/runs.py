@@ -64,6 +64,15 @@ class Run:
     wants_rollback: bool = False
     """Whether its messages are to be deleted, because another turn has replaced it."""
 
+    @property
+    def status(self) -> str:
+        """`running`, `cancelled`, `failed`, or the status of its result."""
+        if self.ended is None:
+            return "running"
+        if self.outcome is not None:
+            return self.outcome.status
+        return "cancelled" if self.was_cancelled else "failed"
+
     def emit(self, event: Event) -> None:
         """Add an event; never waits."""
         self._events.append(event)

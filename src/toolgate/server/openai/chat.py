@@ -380,16 +380,14 @@ class ChatApi:
     async def run(self, call: _ChatRequest) -> None:
         """Handle `GET runs/ID`: return the state of a turn."""
         run = self._run_of(call)
-        outcome = run.outcome
-        if run.ended is None:
-            status = "running"
-        elif outcome is not None:
-            status = outcome.status
-        else:
-            status = "cancelled" if run.was_cancelled else "failed"
-        body: Json = {"id": run.run_id, "thread_id": run.thread, "status": status, "last": run.last}
-        if outcome is not None:
-            body["response_metadata"] = outcome.metadata
+        body: Json = {
+            "id": run.run_id,
+            "thread_id": run.thread,
+            "status": run.status,
+            "last": run.last,
+        }
+        if run.outcome is not None:
+            body["response_metadata"] = run.outcome.metadata
         await send_json(call.send, 200, body)
 
     async def run_events(self, call: _ChatRequest) -> None:
@@ -420,11 +418,14 @@ class ChatApi:
                     return
 
     async def cancel(self, call: _ChatRequest) -> None:
-        """Handle `POST runs/ID/cancel`: cancel a turn; its messages so far are saved."""
+        """Handle `POST runs/ID/cancel`: cancel a turn; its messages so far are saved.
+
+        A turn that has ended keeps its status.
+        """
         run = self._run_of(call)
         run.cancel()
         await run.ended_event.wait()
-        await send_json(call.send, 200, {"id": run.run_id, "status": "cancelled"})
+        await send_json(call.send, 200, {"id": run.run_id, "status": run.status})
 
     def _run_of(self, call: _ChatRequest) -> Run:
         run = self._chat.runs.find(call.caller, call.names[0])

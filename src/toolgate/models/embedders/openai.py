@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from toolgate.base.validation import check_ranges, check_url
 from toolgate.errors import EmbedderError
 from toolgate.models.embedders.base import Reads, TextKind, Vectors
+from toolgate.models.http_session import HttpSession
 from toolgate.types import json_array, json_object
 
 __all__ = ["OpenAiEmbedder", "Options", "build"]
@@ -103,8 +104,7 @@ class OpenAiEmbedder:
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._session: aiohttp.ClientSession | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._session = HttpSession()
 
     @property
     def identity(self) -> str:
@@ -146,9 +146,7 @@ class OpenAiEmbedder:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
+        await self._session.aclose()
 
     async def _ask(self, texts: Sequence[str]) -> NDArray[np.float32]:
         body: dict[str, object] = {
@@ -175,7 +173,7 @@ class OpenAiEmbedder:
         raise AssertionError("the last turn returns or raises")
 
     async def _post(self, body: dict[str, object]) -> object:
-        options, session = self._options, self._open()
+        options, session = self._options, self._session.open()
         headers = {"authorization": f"Bearer {options.key}"} if options.key else {}
         try:
             with anyio.fail_after(options.timeout_s):
@@ -200,12 +198,6 @@ class OpenAiEmbedder:
             raise _TryAgainError(str(error) or type(error).__name__) from error
         except ValueError as error:
             raise self._odd("no JSON") from error
-
-    def _open(self) -> aiohttp.ClientSession:
-        loop = asyncio.get_running_loop()
-        if self._session is None or self._session.closed or self._loop is not loop:
-            self._session, self._loop = aiohttp.ClientSession(), loop
-        return self._session
 
     def _read(self, answer: object, count: int) -> NDArray[np.float32]:
         rows = json_array(json_object(answer).get("data"))

@@ -13,6 +13,7 @@ import anyio
 
 from toolgate.base.validation import check_ranges, check_url
 from toolgate.errors import RerankerError
+from toolgate.models.http_session import HttpSession
 from toolgate.models.rerankers.base import CandidatePassage
 from toolgate.types import json_array, json_object
 
@@ -58,8 +59,7 @@ class HttpReranker:
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._session: aiohttp.ClientSession | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._session = HttpSession()
 
     async def scores(
         self, question: str, candidates: Sequence[CandidatePassage]
@@ -80,12 +80,10 @@ class HttpReranker:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
+        await self._session.aclose()
 
     async def _post(self, body: dict[str, object]) -> object:
-        options, session = self._options, self._open()
+        options, session = self._options, self._session.open()
         headers = {"authorization": f"Bearer {options.key}"} if options.key else {}
         try:
             with anyio.fail_after(options.timeout_s):
@@ -102,12 +100,6 @@ class HttpReranker:
             raise self._failed(f"failed: {str(error) or type(error).__name__}") from error
         except ValueError as error:
             raise self._failed("answered with no JSON") from error
-
-    def _open(self) -> aiohttp.ClientSession:
-        loop = asyncio.get_running_loop()
-        if self._session is None or self._session.closed or self._loop is not loop:
-            self._session, self._loop = aiohttp.ClientSession(), loop
-        return self._session
 
     def _read(self, answer: object, count: int) -> list[float]:
         """Read `results` with `index` and `relevance_score`, in any order."""

@@ -14,6 +14,7 @@ import anyio
 
 from toolgate.base import json_text
 from toolgate.base.validation import check_ranges, check_url, unfit
+from toolgate.models.http_session import HttpSession
 from toolgate.search.strategies._service_error import ServiceError
 from toolgate.types import Json
 
@@ -73,8 +74,7 @@ class JsonService:
             self._headers["authorization"] = f"Bearer {token}"
         self._timeout_s = timeout_s
         self._max_bytes = max_bytes
-        self._session: aiohttp.ClientSession | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._session = HttpSession()
 
     async def post(self, body: Json) -> object:
         """Send a body and return the answer, within the time limit in all.
@@ -85,7 +85,7 @@ class JsonService:
         """
         try:
             with anyio.fail_after(self._timeout_s):
-                async with self._open().post(
+                async with self._session.open().post(
                     self._url,
                     data=json_text.dumps(body),
                     headers=self._headers,
@@ -108,16 +108,7 @@ class JsonService:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
-
-    def _open(self) -> aiohttp.ClientSession:
-        # An aiohttp session belongs to one event loop; tests and commands may use another.
-        loop = asyncio.get_running_loop()
-        if self._session is None or self._session.closed or self._loop is not loop:
-            self._session, self._loop = aiohttp.ClientSession(), loop
-        return self._session
+        await self._session.aclose()
 
     async def _read(self, response: aiohttp.ClientResponse) -> bytes:
         raw = bytearray()

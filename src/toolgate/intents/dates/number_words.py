@@ -3,15 +3,15 @@
 from collections.abc import Iterator
 from typing import Final
 
-__all__ = ["NUMBERS"]
+__all__ = ["NUMBERS", "numbered_words"]
 
 
-def _table(*rows: str) -> dict[str, int]:
+def numbered_words(*rows: str) -> dict[str, int]:
     """Map each word of the n-th row to n."""
     return {word: number for number, row in enumerate(rows) for word in row.split()}
 
 
-_SMALL: Final[dict[str, int]] = _table(
+_SMALL: Final[dict[str, int]] = numbered_words(
     "",
     "one ein eine einem einer einen un une uno una een",
     "two zwei deux dos twee",

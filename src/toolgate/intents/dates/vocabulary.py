@@ -7,7 +7,7 @@ it does (`hier`, `morgen`, `a`), the grammar requires more context.
 from typing import Final
 
 from toolgate.intents.dates.calendar import Unit
-from toolgate.intents.dates.number_words import NUMBERS
+from toolgate.intents.dates.number_words import NUMBERS, numbered_words
 
 __all__ = [
     "ADJECTIVES",
@@ -57,11 +57,6 @@ __all__ = [
 
 def _words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
-
-
-def _table(*rows: str) -> dict[str, int]:
-    """Map each word of the n-th row to n."""
-    return {word: number for number, row in enumerate(rows) for word in row.split()}
 
 
 def _units(rows: dict[Unit, str]) -> dict[str, Unit]:
@@ -144,7 +139,7 @@ CLOCK_WORDS: Final[dict[str, int]] = {
 }
 """Hours that have a name."""
 
-ORDINALS: Final[dict[str, int]] = _table(
+ORDINALS: Final[dict[str, int]] = numbered_words(
     "",
     "first 1st erstes ersten erste premier premiere 1er primer primero eerste",
     "second 2nd zweites zweiten zweite deuxieme 2e segundo tweede",
@@ -153,7 +148,7 @@ ORDINALS: Final[dict[str, int]] = _table(
 )
 """For quarters and half years, and `1er` and `first` for days."""
 
-MONTHS: Final[dict[str, int]] = _table(
+MONTHS: Final[dict[str, int]] = numbered_words(
     "",
     "january jan januar janner jaenner janvier janv enero ene januari",
     "february feb februar fevrier fevr febrero februari",
@@ -170,7 +165,7 @@ MONTHS: Final[dict[str, int]] = _table(
 )
 
 ORDINAL_DAYS: Final[dict[str, int]] = {
-    **_table("", "first premier primero", "second", "third", "fourth", "fifth", "sixth"),
+    **numbered_words("", "first premier primero", "second", "third", "fourth", "fifth", "sixth"),
     **dict.fromkeys(["seventh"], 7),
     **dict.fromkeys(["eighth"], 8),
     **dict.fromkeys(["ninth"], 9),
@@ -181,7 +176,7 @@ ORDINAL_DAYS: Final[dict[str, int]] = {
 RISKY_MONTHS: Final = frozenset(_words("may march mar mars"))
 """Months whose names are common words; they need more context than the others."""
 
-WEEKDAYS: Final[dict[str, int]] = _table(
+WEEKDAYS: Final[dict[str, int]] = numbered_words(
     "monday mon montag lundi lunes maandag",
     "tuesday tue tues dienstag mardi martes dinsdag",
     "wednesday wed mittwoch mercredi miercoles woensdag",
@@ -191,7 +186,7 @@ WEEKDAYS: Final[dict[str, int]] = _table(
     "sunday sun sonntag dimanche domingo zondag",
 )
 
-SEASONS: Final[dict[str, int]] = _table(
+SEASONS: Final[dict[str, int]] = numbered_words(
     "spring fruhling fruehling fruhjahr fruehjahr printemps primavera lente voorjaar",
     "summer sommer ete verano zomer",
     "autumn fall herbst automne otono herfst najaar",

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import toolgate
 from toolgate.base.logs import REQUEST_ID
@@ -13,7 +13,7 @@ from toolgate.server.asgi.parsing.json_parser import (
     METHOD_NOT_FOUND,
     PARSE_ERROR,
 )
-from toolgate.types import Era, Json
+from toolgate.types import Era, Json, json_object
 
 __all__ = [
     "ACCESS_CODE",
@@ -167,13 +167,13 @@ def _modern(result: Json, method: str) -> Json:
         shaped.setdefault("ttlMs", TTL_MS)
         # A caller's results are never shared, whatever the server said of its own result.
         shaped["cacheScope"] = "private"
-    meta = _object(shaped.get("_meta"))
+    meta = json_object(shaped.get("_meta"))
     shaped["_meta"] = {**meta, SERVER_INFO_KEY: SERVER_INFO}
     return shaped
 
 
 def _handshake(result: Json) -> Json:
-    meta = _object(result.get("_meta"))
+    meta = json_object(result.get("_meta"))
     if SERVER_INFO_KEY not in meta and result.keys().isdisjoint(_MODERN_ONLY):
         return result
     shaped = {key: value for key, value in result.items() if key not in _MODERN_ONLY}
@@ -186,7 +186,3 @@ def _handshake(result: Json) -> Json:
 
 
 _MODERN_ONLY = frozenset({"resultType", "ttlMs", "cacheScope"})
-
-
-def _object(value: object) -> Json:
-    return cast("Json", value) if isinstance(value, dict) else {}

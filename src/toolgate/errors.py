@@ -412,6 +412,15 @@ class ServerDownError(UnreachableError):
         super().__init__(failed, allowed=allowed, detail=detail, hint=hint)
         self.retryable = retryable
 
+    @staticmethod
+    def disabled(server: str) -> "ServerDownError":
+        """Create the error for a call to a disabled server."""
+        return ServerDownError(
+            f"Server {server!r} is disabled.",
+            hint=f"Run: toolgate servers enable {server}",
+            retryable=False,
+        )
+
 
 class TimedOutError(UpstreamError):
     """The server did not answer before the deadline; whether the call took effect is unknown."""

@@ -93,11 +93,7 @@ class VisibleCatalog:
             raise self._unknown(caller, key, f"There is no tool {key!r}.", lambda tool: tool.key)
         disabled = {spec.name for spec in self._catalog.specs if not spec.enabled}
         if server in disabled:
-            raise ServerDownError(
-                f"Server {server!r} is disabled.",
-                hint=f"Run: toolgate servers enable {server}",
-                retryable=False,
-            )
+            raise ServerDownError.disabled(server)
         state = next((s for s in self._catalog.statuses() if s.name == server), None)
         if state is not None and state.state == "down" and not state.tools:
             raise ServerDownError(

@@ -39,11 +39,7 @@ def server_down_error(status: ServerStatus, *, has_ended: bool) -> ServerDownErr
     """
     name = status.name
     if status.state == "disabled":
-        return ServerDownError(
-            f"Server {name!r} is disabled.",
-            hint=f"Run: toolgate servers enable {name}",
-            retryable=False,
-        )
+        return ServerDownError.disabled(name)
     # "Nothing was sent" would be wrong here: the call may have run.
     if has_ended:
         return ServerDownError(

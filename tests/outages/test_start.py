@@ -254,7 +254,13 @@ def disk_full(path: Path) -> Outage:
     return replace(full(path.parent, None), url=f"sqlite:///{path}")
 
 
-@pytest.mark.parametrize("outage", [disk_full, unwritable])
+def disk_without_room(path: Path) -> Outage:
+    """A disk that has not even room for the index of SQLite's log."""
+    store = disk_full(path)
+    return replace(store, prelude=store.prelude.replace("40_000", "20_000"))
+
+
+@pytest.mark.parametrize("outage", [disk_full, disk_without_room, unwritable])
 async def test_a_store_in_use_that_cannot_be_written_is_served_at_once_and_written_later(
     outage: Callable[[Path], Outage], folder: Path
 ) -> None:

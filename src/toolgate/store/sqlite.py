@@ -69,8 +69,7 @@ class SqliteStore(SqlStore):
             writers=1,
         )
         if memory:
-            self._reads = self._writes  # there is one connection
-            self._alone = Lock()
+            self._use_one_connection()
         self._path = path
         self._busy_timeout_s = busy_timeout_s
 
@@ -148,7 +147,29 @@ class SqliteStore(SqlStore):
                     )
             self._open()
 
+    def _use_one_connection(self) -> None:
+        self._reads = self._writes
+        self._alone = Lock()
+
     def _open(self) -> SchemaUpgrade:
+        try:
+            return self._open_file()
+        except StoreError as error:
+            if not sqlite_file.lacks_index(error.__cause__):
+                raise
+        log.warning(
+            "the disk is full: the store is locked for other programs until a restart",
+            extra={"file": str(self._path)},
+        )
+        self._engine.dispose()
+        self.__dict__.pop("_writing_engine", None)
+        self._engine = sqlite_file.file_engine(
+            self._path, busy_timeout_s=self._busy_timeout_s, is_exclusive=True
+        )
+        self._use_one_connection()
+        return self._open_file()
+
+    def _open_file(self) -> SchemaUpgrade:
         with self._translated():
             was_empty = self._path.is_file() and not self._path.stat().st_size
             if self._path != sqlite_file.MEMORY:

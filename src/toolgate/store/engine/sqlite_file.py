@@ -12,7 +12,15 @@ from sqlalchemy.pool import QueuePool, StaticPool
 
 from toolgate.settings import create_private_folder
 
-__all__ = ["MEMORY", "copy_file", "driver", "file_engine", "prepare_file", "rebuilding"]
+__all__ = [
+    "MEMORY",
+    "copy_file",
+    "driver",
+    "file_engine",
+    "lacks_index",
+    "prepare_file",
+    "rebuilding",
+]
 
 MEMORY = Path(":memory:")
 """Instead of a path: a database that exists as long as its engine."""
@@ -33,24 +41,40 @@ def prepare_file(path: Path) -> None:
                 path.chmod(mode & 0o700)
 
 
-def file_engine(path: Path, *, busy_timeout_s: float) -> Engine:
+def lacks_index(error: BaseException | None) -> bool:
+    """Whether SQLite could not create the index of its log, for which a full disk has no room."""
+    code = getattr(getattr(error, "orig", None), "sqlite_errorcode", None)
+    return code in {sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_SHMMAP}
+
+
+def file_engine(path: Path, *, busy_timeout_s: float, is_exclusive: bool = False) -> Engine:
     """Create the engine of a file.
+
+    Args:
+        path: The file, or `MEMORY`.
+        busy_timeout_s: Seconds to wait for another process that writes.
+        is_exclusive: Whether its one connection locks the file for other processes. SQLite then
+            keeps the index of its log in memory. https://sqlite.org/wal.html#noshm
 
     Transactions that write take their lock at the start (`BEGIN IMMEDIATE`): a transaction that
     starts by reading cannot wait for a writer later. https://sqlite.org/lang_transaction.html
     """
 
     def connect() -> sqlite3.Connection:
-        return sqlite3.connect(
+        connection = sqlite3.connect(
             path, timeout=busy_timeout_s, isolation_level=None, check_same_thread=False
         )
+        if is_exclusive:
+            connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+        return connection
 
     memory = path == MEMORY
+    is_single = memory or is_exclusive
     engine = create_engine(
         "sqlite://",
         creator=connect,
-        poolclass=StaticPool if memory else QueuePool,
-        **({} if memory else {"pool_size": 5, "max_overflow": 5}),
+        poolclass=StaticPool if is_single else QueuePool,
+        **({} if is_single else {"pool_size": 5, "max_overflow": 5}),
     )
     event.listen(engine, "connect", _set_up)
     event.listen(engine, "begin", _begin)

@@ -1,10 +1,12 @@
-"""Rows ST: what a turn remembers, and for how long."""
+"""Rows ST: what a turn remembers, and for how long.
+
+LangGraph is imported where it is used: each process of a test run imports this module.
+"""
 
 import json
 from typing import Any
 
 import pytest
-from langgraph.checkpoint.memory import InMemorySaver
 
 from tests.chat.chat_gateway import (
     GUIDE,
@@ -18,7 +20,6 @@ from tests.chat.chat_gateway import (
     grading,
 )
 from toolgate.chat import TurnState
-from toolgate.chat.engines.langgraph import GraphEngine, GraphState
 from toolgate.models.llm import Message
 
 pytestmark = pytest.mark.anyio
@@ -26,6 +27,8 @@ MARK = "INDEX_ACCURACY_QUERY"
 
 
 def test_st_1_the_state_has_the_fields_of_the_contract_and_adds_messages() -> None:
+    from toolgate.chat.engines.langgraph import GraphEngine, GraphState
+
     fields = {
         "messages",
         "cleaned_messages",
@@ -43,6 +46,10 @@ def test_st_1_the_state_has_the_fields_of_the_contract_and_adds_messages() -> No
 
 
 async def test_st_2_documents_are_in_no_checkpoint_and_in_no_later_request() -> None:
+    from langgraph.checkpoint.memory import InMemorySaver
+
+    from toolgate.chat.engines.langgraph import GraphEngine
+
     saver: Any = InMemorySaver()
     async with chatting(
         grading("yes"),

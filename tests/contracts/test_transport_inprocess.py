@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 import anyio
 import pytest
-from fastmcp import FastMCP
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
@@ -173,6 +172,8 @@ class TestPutTogether(WireContract):
 
 @pytest.mark.anyio
 async def test_exchanged_parts_answer_from_the_next_listing_on() -> None:
+    from fastmcp import FastMCP  # not in all processes of a test run
+
     names = ["one"]
 
     async def load() -> LocalParts:
@@ -231,6 +232,8 @@ async def test_neither_side_can_change_what_the_other_holds() -> None:
 
 @pytest.mark.anyio
 async def test_a_fastmcp_server_answers_in_the_modern_era() -> None:
+    from fastmcp import FastMCP
+
     app = FastMCP("app")
 
     @app.tool

@@ -172,7 +172,7 @@ async def test_a_page_of_blanks_is_read_in_linear_time() -> None:
         ("spaces.md", lambda: f"# a{' ' * 300_000}b\n\nword"),
         ("marks.md", lambda: f"# a{'#' * 300_000}b\n\nword"),
         ("word.txt", lambda: "a" * 300_000),
-        ("numbers.txt", lambda: "1. A\n\n" * 200_000),
+        ("numbers.txt", lambda: "1. A\n\n" * 200_000 + "A word."),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

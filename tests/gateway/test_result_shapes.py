@@ -190,6 +190,25 @@ async def test_a_hostile_filter_ends_while_the_gateway_answers_others(select: st
         assert text(await meta(app, "tool_execute", toolKey="a:t", select=".total")) == "2"
 
 
+async def test_a_filter_that_waits_for_slow_ones_is_not_called_slow(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two run at a time: the third and fourth follow, and the fifth gets no turn."""
+    monkeypatch.setattr("toolgate.gateway.results.jq_filter._TIMEOUT_S", 1.0)
+    said: list[str] = []
+
+    async def filtered() -> None:
+        said.append(text(await meta(app, "tool_execute", toolKey="a:t", select="def f: [f]; f")))
+
+    servers = {"a": FakeUpstream({"t": lambda params: STRUCTURED})}
+    async with memory_app(servers, META) as app, anyio.create_task_group() as tasks:
+        for _ in range(8):
+            tasks.start_soon(filtered)
+
+    assert any("it takes longer than 1 seconds" in one for one in said), said
+    assert any("too many other filters are running, try again later" in one for one in said), said
+
+
 async def test_a_filter_sees_no_variables_of_the_gateway(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOOLGATE_TEST_SECRET", "s3cret")
 

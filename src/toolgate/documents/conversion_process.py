@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable
 
-from toolgate.base.processes.worker import WorkerError, WorkerPool
+from toolgate.base.processes.worker import WorkerError, WorkerPool, WorkersBusyError
 from toolgate.documents.formats.conversion import ConvertedDocument
 from toolgate.documents.formats.worker import WORKER_FUNCTION, received
 from toolgate.errors import DocumentError
@@ -55,6 +55,12 @@ class DocumentConverter:
             reply = await workers.call(
                 {"name": name, "options": options}, data, timeout_s=settings.convert_timeout_s
             )
+        except WorkersBusyError as error:
+            raise DocumentError(
+                f"{name} was not converted: other files took all of the last "
+                f"{settings.convert_timeout_s:g} s.",
+                hint="Import it again later.",
+            ) from error
         except TimeoutError as error:
             raise DocumentError(
                 f"{name} takes longer than {settings.convert_timeout_s:g} s to convert.",

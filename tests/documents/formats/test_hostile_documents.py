@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import anyio
 import psutil
 import pytest
 from pypdf import PdfWriter
@@ -242,6 +243,22 @@ async def test_a_file_that_takes_too_long_is_stopped(name: str, make: Callable[[
     assert status == 422
     assert message.startswith(f"{name} takes longer than 1 s to convert.")
     assert left == []
+
+
+async def test_a_file_that_waits_for_slow_ones_is_not_called_slow() -> None:
+    """Two are converted at a time."""
+    said: list[str] = []
+
+    async def added(number: int) -> None:
+        _, message = await add(f"slow{number}.html", b"<b>x</b>" * 490_000)
+        said.append(message)
+
+    async with collection(convert_timeout_s=1) as add, anyio.create_task_group() as tasks:
+        for number in range(8):
+            tasks.start_soon(added, number)
+
+    assert any("takes longer than 1 s to convert." in one for one in said), said
+    assert any("other files took all of the last 1 s." in one for one in said), said
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of memory")

@@ -19,7 +19,7 @@ from anyio import to_thread
 
 from toolgate.base.processes.worker_program import REPLY, REQUEST
 
-__all__ = ["WorkerError", "WorkerPool"]
+__all__ = ["WorkerError", "WorkerPool", "WorkersBusyError"]
 
 _PROGRAM: Final = """
 import sys
@@ -51,6 +51,10 @@ class WorkerError(Exception):
         """
         super().__init__(reason)
         self.is_out_of_memory = is_out_of_memory
+
+
+class WorkersBusyError(TimeoutError):
+    """Other calls kept all workers busy; this one did not begin."""
 
 
 class WorkerPool:
@@ -92,11 +96,15 @@ class WorkerPool:
         Raises:
             TimeoutError: It took longer.
             WorkerError: The worker gave no answer.
+            WorkersBusyError: No worker was free in time.
         """
         if self._limiter is None:
             self._limiter = anyio.CapacityLimiter(self._size)
-        with anyio.fail_after(timeout_s):
-            await self._limiter.acquire()
+        try:
+            with anyio.fail_after(timeout_s):
+                await self._limiter.acquire()
+        except TimeoutError as error:
+            raise WorkersBusyError from error
         try:
             return await self._answer(orjson.dumps(arguments), data, timeout_s)
         finally:

@@ -5,7 +5,7 @@ import logging
 from typing import Any, Final
 
 from toolgate.base import json_text
-from toolgate.base.processes.worker import WorkerError, WorkerPool
+from toolgate.base.processes.worker import WorkerError, WorkerPool, WorkersBusyError
 from toolgate.errors import ArgumentError
 
 __all__ = ["FilterError", "JqFilter"]
@@ -78,6 +78,8 @@ class JqFilter:
         request = {"filter": text, "check": check}
         try:
             return await self._pool.call(request, data, timeout_s=_TIMEOUT_S)
+        except WorkersBusyError as error:
+            raise FilterError("too many other filters are running, try again later") from error
         except TimeoutError as error:
             raise FilterError(f"it takes longer than {_TIMEOUT_S:g} seconds") from error
         except WorkerError as error:

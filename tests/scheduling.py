@@ -10,8 +10,6 @@ LONGEST = (
     "installed-clients",
     "tests/packs/builtin/servoy/test_pack.py",
     "probe",
-    "clients",
-    "deployment",
     "tests/soak/test_soak.py",
     "paused-database",
     "tests/outages/test_kill.py",

@@ -86,6 +86,8 @@ def test_the_inspector_lists_and_calls(
     inspector += ["--connect-timeout", "60000"]  # of milliseconds; tests share their machine
     if door == "http":
         inspector += ["--transport", "http"]
+    else:  # it passes on few variables by itself, and `toolgate stdio` would start a gateway
+        inspector += [part for pair in running.env.items() for part in ("-e", "=".join(pair))]
 
     listed = run([*inspector, "--method", "tools/list"], running)
     called = run(

@@ -110,7 +110,7 @@ async def test_a_path_says_what_kind_of_thing_it_is(query: str, first: str) -> N
         ('run "play_song" now', "music:play_song"),
         ("summary of https://arxiv.org/abs/1706.03762", "arxiv:get_paper"),
         ("weather-forecast", "weather:get_forecast"),
-        ("email/song", "mail:send_email"),
+        ("email/outbox", "mail:send_email"),
     ],
 )
 async def test_names_of_tools_and_servers_count_whatever_they_look_like(

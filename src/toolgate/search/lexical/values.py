@@ -49,6 +49,8 @@ _KINDS: Final = {
 }
 """What tools call files with some extensions; other extensions are words themselves (`csv`,
 `pdf`)."""
+_MEDIA: Final = frozenset({"image", "audio", "video"})
+"""Kinds whose tools do not speak of a file system."""
 _ENDING = re.compile(r"[\w*}]\.([a-z][a-z0-9]{1,3}|sqlite|parquet|ipynb)$", re.IGNORECASE)
 """Extension of a file name."""
 _QUOTED = re.compile(
@@ -78,10 +80,11 @@ def without_values(state: LexicalState, text: str) -> str:
     if not _MAY_HAVE.search(text):
         return text
     left = _ADDRESS.sub(lambda address: _host(state, address.group()), text)
-    # Repeating the word would outweigh the rest of the request.
+    # Repeating the word, or the kind of several files, would outweigh the rest of the request.
     noun = "" if _SAYS_FILE.search(text) else " file"
-    left = _QUOTED.sub(lambda quoted: _of_quoted(state, quoted.group(), noun), left)
-    left = _PATH.sub(lambda path: _file(path.group(), noun), left)
+    kinds: set[str] = set()
+    left = _QUOTED.sub(lambda quoted: _of_quoted(state, quoted.group(), noun, kinds), left)
+    left = _PATH.sub(lambda path: _file(path.group(), noun, kinds), left)
     left = _WORD.sub(lambda word: _plain(state, word.group()), left)
     telling = sum(word.lower() not in IGNORED for word in words(left))
     return left if telling >= _LEAST_WORDS else text
@@ -94,22 +97,30 @@ def _host(state: LexicalState, address: str) -> str:
     return f" {' '.join(part for part in parts if fold(part) in state.server_names)} "
 
 
-def _file(path: str, noun: str) -> str:
-    """Return the kind of file of a path, with the punctuation at its end."""
+def _file(path: str, noun: str, kinds: set[str]) -> str:
+    """Return the kind of file of a path, with the punctuation at its end; add it to `kinds`.
+
+    A kind that is already among them is left out.
+    """
     plain = path.rstrip(".:")
-    kind = ""
+    place, kind = f"{_PLACE} ", ""
     if ending := _ENDING.search(plain):
         written = ending.group(1).lower()
-        kind = _KINDS.get(written, written) + noun
-    return f" {_PLACE} {kind}{path[len(plain) :]} "
+        kind = _KINDS.get(written, written)
+        place = "" if kind in _MEDIA else place
+        kind += noun
+    if kind in kinds:
+        return f" {path[len(plain) :]} "
+    kinds.add(kind)
+    return f" {place}{kind}{path[len(plain) :]} "
 
 
-def _of_quoted(state: LexicalState, quoted: str, noun: str) -> str:
+def _of_quoted(state: LexicalState, quoted: str, noun: str, kinds: set[str]) -> str:
     """Return a quoted string if it names a tool, and the kind of file of a quoted path."""
     text = quoted[1:-1]
     if state.slots_named(fold(text)):
         return quoted
-    return _file(text, noun) if _PATH.fullmatch(text) else " "
+    return _file(text, noun, kinds) if _PATH.fullmatch(text) else " "
 
 
 def _plain(state: LexicalState, word: str) -> str:

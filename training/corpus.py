@@ -87,7 +87,7 @@ def collect(data: Path, wordnet: Path, aws: Path, google: Path) -> Corpus:
                 corpus.add("sentences", row["text"])
     _add_operations(corpus, _aws_operations(aws))
     _add_operations(corpus, _google_operations(google))
-    _add_wordnet(corpus, wordnet)
+    add_wordnet(corpus, wordnet)
     return corpus
 
 
@@ -220,7 +220,8 @@ def _google_methods(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from _google_methods(resource)
 
 
-def _add_wordnet(corpus: Corpus, folder: Path) -> None:
+def add_wordnet(corpus: Corpus, folder: Path) -> None:
+    """Add glosses, words and examples of WordNet."""
     for part in ("noun", "verb", "adj", "adv"):
         lines = (folder / f"data.{part}").read_text(encoding="latin-1").splitlines()
         for line in lines:

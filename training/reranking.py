@@ -2,9 +2,10 @@
 
 A linear model in `src/toolgate/search/reranking/weights.json`, fitted by its likelihood of a
 right tool in the first place (softmax over the first hits). It learns from the phrases of the
-fitting half, over two catalogs, and from the short ones among every second question of the sets.
-All sets have the same weight, the phrases twice. `--check` writes nothing, leaves one set out in
-turn, and fails if the file is not what the fit gives.
+fitting half, over two catalogs, from every second set of written requests, and from the short ones
+among every second question of the sets. All sets have the same weight, the phrases twice.
+`--check` writes nothing, leaves one set out in turn, and fails if the file is not what the fit
+gives.
 """
 
 import argparse
@@ -31,6 +32,7 @@ from toolgate.search.reranking.first_hits import (
 )
 from toolgate.search.strategies.hybrid import HybridSearch, Options
 from training._shipped import ship
+from training.written_requests import sets_of_servers
 
 OUT: Final = Path(__file__).parents[1] / "src/toolgate/search/reranking/weights.json"
 LONG: Final = ("mcpverse", "metatool", "bfcl_live", "bfcl_basic")
@@ -162,6 +164,9 @@ async def _main() -> None:
     given = parser.parse_args()
     sets = {labelled.name: await observe(labelled) for labelled in phrase_sets("fit")}
     held_out = {labelled.name: await observe(labelled) for labelled in phrase_sets("held-out")}
+    for at, labelled in enumerate(sets_of_servers(given.data)):
+        part = held_out if at % 2 else sets
+        part[f"{labelled.name} ({at})"] = await observe(labelled)
     for name in LONG:
         labelled = read_labelled(given.data / "tools" / name, limit=MOST)
         every = await observe(labelled)

@@ -16,7 +16,7 @@ from toolgate.types import Caller, Json
 pytestmark = pytest.mark.anyio
 
 ME = Caller.local(caller_id="me", conversation="c")
-QUERY = "tell the others about the party"
+QUERY = "let the others know about the party"
 
 
 def run(params: Json) -> Json:

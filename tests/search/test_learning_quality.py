@@ -38,7 +38,7 @@ async def test_a_log_lifts_requests_that_repeat() -> None:
     """A log of every second request, asked with the others: R@5 on mcpverse rises by .06;
     .05 is demanded."""
     search = await searching("mcpverse")
-    questions = read_labelled(DATA / "mcpverse").questions[:140]
+    questions = read_labelled(DATA / "mcpverse").questions
     experience = UsageHistory(256, half_life_s=86_400.0)
     model = ""
     for question in questions[::2]:

@@ -20,6 +20,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from benchmarks._load import own_cpu_s
 from benchmarks._report import Report, Target, main
 from benchmarks._servers import gateway
 from benchmarks.vendored.gateway_bench import Mcp, parse
@@ -51,7 +52,9 @@ class Load:
 
     seconds: float = 0.0
     latencies_s: list[float] = field(default_factory=list[float])
-    """Milliseconds of the successful calls to healthy servers."""
+    """Seconds of each successful call to a healthy server."""
+    cpu_s: float = 0.0
+    """CPU seconds that the gateway used."""
     refused: int = 0
     """Calls refused because of overload, all with `Retry-After`."""
     failed: Counter[str] = field(default_factory=Counter[str])
@@ -61,6 +64,11 @@ class Load:
     def rate(self) -> float:
         """Successful calls to healthy servers per second."""
         return len(self.latencies_s) / self.seconds
+
+    @property
+    def per_cpu_s(self) -> float:
+        """Successful calls to healthy servers per CPU second of the gateway."""
+        return len(self.latencies_s) / self.cpu_s
 
     def quantile_ms(self, share: float) -> float:
         """The time within which this share of them was answered."""
@@ -82,8 +90,9 @@ class Tail:
 class _Crowd:
     """Clients that call healthy servers at a shared rate."""
 
-    def __init__(self, url: str, scene: Scene) -> None:
-        self._url = url
+    def __init__(self, running: RunningGateway, scene: Scene) -> None:
+        self._url = running.url
+        self._pid = running.run.pid
         self._scene = scene
 
     async def call(self, clients: int, seconds: float, rate: float | None) -> Load:
@@ -97,12 +106,12 @@ class _Crowd:
         load = Load()
         opened = [Mcp(self._url, "legacy" if n % 2 else "modern") for n in range(clients)]
         await asyncio.gather(*(client.start() for client in opened))
-        began = monotonic()
+        began, cpu_s = monotonic(), own_cpu_s(self._pid)
         pause_s = 0.0 if rate is None else clients / rate
         await asyncio.gather(
             *(self._keep_calling(load, one, began + seconds, pause_s) for one in opened)
         )
-        load.seconds = monotonic() - began
+        load.seconds, load.cpu_s = monotonic() - began, own_cpu_s(self._pid) - cpu_s
         for client in opened:
             client.c.close()
         return load
@@ -206,7 +215,7 @@ def run_tail(folder: Path, scene: Scene) -> Tail:
 
 
 async def _times(running: RunningGateway, scene: Scene) -> Tail:
-    crowd = _Crowd(running.url, scene)
+    crowd = _Crowd(running, scene)
     peak = await crowd.call(64, scene.seconds, None)
     end = monotonic() + scene.seconds
     async with asyncio.TaskGroup() as tasks:

@@ -15,10 +15,13 @@ SCENE = Scene(healthy=20, slow=6, dead=3, flapping=2, clients=24, seconds=2)
 def test_calls_of_healthy_servers_are_answered_beside_slow_dead_and_flapping_ones(
     tmp_path: Path,
 ) -> None:
-    """Calls are answered or refused with `Retry-After`, and none waits for another server."""
+    """Calls are answered or refused with `Retry-After`, and none waits for another server.
+
+    Throughput is compared per CPU second: other tests use the processor at the same time.
+    """
     tail = run_tail(tmp_path, SCENE)
     for load in (tail.peak, tail.half, tail.double):
         assert not load.failed
         assert len(load.latencies_s) > SCENE.clients
     assert tail.half.quantile_ms(0.5) < 1000 * SLOW_S
-    assert tail.double.rate > tail.peak.rate / 2
+    assert tail.double.per_cpu_s > tail.peak.per_cpu_s / 2

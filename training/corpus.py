@@ -11,6 +11,7 @@ Writes `texts.jsonl` (rows `[source, text]`, ordered so that any beginning is a 
 import gzip
 import hashlib
 import html
+import importlib.util
 import json
 import re
 from collections import Counter
@@ -89,6 +90,14 @@ def collect(data: Path, wordnet: Path, aws: Path, google: Path) -> Corpus:
     _add_operations(corpus, _google_operations(google))
     add_wordnet(corpus, wordnet)
     return corpus
+
+
+def installed(package: str, path: str) -> Path:
+    """Return a path of an installed package."""
+    spec = importlib.util.find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise SystemExit(f"The package {package!r} is missing: see training/requirements.txt.")
+    return Path(spec.submodule_search_locations[0]) / path
 
 
 def write(corpus: Corpus, folder: Path) -> Counter[str]:

@@ -15,6 +15,9 @@ from toolgate.models.embedders._vector_table import read_table
 from toolgate.models.embedders._verified import NEAR
 from training.table import Learned
 
+SHIPPED = Path("src/toolgate/models/embedders/data/model.npz")
+"""The model in the package."""
+
 VERSION = 1
 """Version; raised when the same file would give other vectors because its reader changed."""
 

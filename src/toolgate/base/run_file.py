@@ -131,8 +131,8 @@ def write(
         workers: Its workers; empty for a gateway in one process.
     """
     # `mkdir` gives its mode to the last folder only, and the one above is Toolgate's, too.
-    for each in (folder.parent, folder):
-        each.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for path in (folder.parent, folder):
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
     run = RunFile(
         address=address,
         pid=os.getpid(),

@@ -102,9 +102,9 @@ def create_private_folder(folder: Path) -> None:
     Existing folders keep their mode, since they may contain other things. `Path.mkdir` gives its
     mode to the last folder only.
     """
-    for each in reversed([folder, *folder.parents]):
-        if not each.exists():
-            each.mkdir(mode=0o700, exist_ok=True)
+    for path in reversed([folder, *folder.parents]):
+        if not path.exists():
+            path.mkdir(mode=0o700, exist_ok=True)
 
 
 def config_dir(environ: Mapping[str, str] | None = None) -> Path:

@@ -125,6 +125,14 @@ def packed_page(content: bytes, count: int) -> bytes:
         ("zip.docx", lambda: document(" " * 340_000_000), "unpacks to 324 MB"),
         ("text.docx", lambda: document(" " * 20_000_000), "holds 16.0 MB of text"),
         ("deep.html", lambda: b"<div>" * 20_000, "is nested too deeply"),
+        ("lists.html", lambda: b"<ul><li>" * 120 + b"<br>" * 50_000, "is nested too deeply"),
+        ("lines.html", lambda: b"<ul><li>" * 100 + b"a\n" * 100_000, "is nested too deeply"),
+        (
+            "rows.html",
+            lambda: b"<table><tr><td>" * 70 + b"<td>x</td>" * 9_000,
+            "is nested too deeply",
+        ),
+        ("films.html", lambda: b"<video>" * 200 + b"<source>" * 30_000, "is nested too deeply"),
         ("tags.html", lambda: b"<p>" * 1_000_001, "has 1,000,001 tags"),
     ],
     ids=lambda value: value if isinstance(value, str) and "." in value else "",
@@ -210,21 +218,33 @@ def test_the_steps_of_a_conversion_grow_with_the_page(before: str, repeated: str
     """The Markdown library went through the whole list or table for each of its items."""
 
     def steps(count: int) -> int:
-        calls = 0
-
-        def profile(_frame: object, _event: str, _argument: object) -> None:
-            nonlocal calls
-            calls += 1
-
-        sys.setprofile(profile)
-        try:
-            convert("page.html", (before + repeated * count).encode())
-        finally:
-            sys.setprofile(None)
-        return calls
+        return _calls(before + repeated * count)
 
     steps(1)
     assert steps(400) < 2.5 * steps(200)
+
+
+def test_the_steps_of_a_conversion_do_not_grow_with_the_levels() -> None:
+    """The Markdown library looked for preformatted text around each tag."""
+    lines = "<br>" * 500
+    _calls(lines)
+    assert _calls("<div>" * 200 + lines) < 2 * _calls("<div>" * 20 + lines)
+
+
+def _calls(page: str) -> int:
+    """Count the calls of functions that converting a page takes."""
+    calls = 0
+
+    def profile(_frame: object, _event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += 1
+
+    sys.setprofile(profile)
+    try:
+        convert("page.html", page.encode())
+    finally:
+        sys.setprofile(None)
+    return calls
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """`toolgate start`, `stop`, `status`, `logs` and `open`, with real processes."""
 
+import json
 import os
 import re
 import signal
@@ -11,7 +12,7 @@ from time import monotonic
 
 import pytest
 
-from tests.cli.conftest import Command, run_files
+from tests.cli.conftest import SMALL_SERVER, Command, run_files
 from tests.limits import HANG_S
 from toolgate.base import run_file
 from toolgate.base.processes.liveness import is_running
@@ -61,6 +62,23 @@ def test_a_gateway_starts_reports_its_servers_and_stops(background: Path, comman
     assert not is_running(pid)
     assert run_files() == []
     assert command("stop").status == NO_RESULT
+
+
+def test_a_call_directly_after_the_start_waits_for_its_server(
+    background: Path, command: Command
+) -> None:
+    """It failed with `Server 'small' is still starting`."""
+    slow = "import sys, time; time.sleep(1); import runpy; "
+    slow += f"runpy.run_path({str(SMALL_SERVER)!r}, run_name='__main__')"
+    (background / "toolgate.toml").write_text(
+        f"[serve]\nport = 0\n[server.slow]\ncommand = {sys.executable!r}\n"
+        f'args = ["-c", {json.dumps(slow)}]\n',
+        encoding="utf-8",
+    )
+    assert command("start").status == SUCCESS
+    done = command("call", "slow:add_numbers", "--arg", "a=2", "--arg", "b=3")
+    assert (done.status, done.err) == (SUCCESS, "")
+    assert done.json == {"sum": 5}
 
 
 def test_a_gateway_that_cannot_start_shows_what_it_printed(

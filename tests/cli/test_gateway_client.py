@@ -55,6 +55,33 @@ async def test_a_search_waits_for_nothing_else(answers: list[Json]) -> None:
     assert await gateway(answers).discover({"query": "x"}) == answers[0]
 
 
+async def test_a_call_waits_for_its_server_if_that_starts_just_now() -> None:
+    """Right after `toolgate start`, a call failed with `still starting`."""
+    refused = json.dumps({"error": {"code": "server_down", "message": "still starting"}}).encode()
+    slow = {"name": "slow", "state": "connecting", "listed_at": None}
+    first = {"servers": [STARTING["servers"][0], slow]}
+    then = {"servers": [READY["servers"][0], slow]}  # another server does not hold it up
+    answers = [(503, refused), *((200, json.dumps(b).encode()) for b in (first, then, {"ok": 1}))]
+
+    async def exchange(method: str, path: str, body: Json | None) -> tuple[int, bytes]:
+        return answers.pop(0)
+
+    assert await GatewayClient(exchange, RUNNING).execute("a:b", {}) == {"ok": 1}
+    assert answers == []
+
+
+async def test_a_call_of_a_server_that_is_down_does_not_wait() -> None:
+    refused = json.dumps({"error": {"code": "server_down", "message": "down"}}).encode()
+    down: Json = {"servers": [{"name": "a", "state": "down", "listed_at": None}]}
+    answers = [(503, refused), (200, json.dumps(down).encode())]
+
+    async def exchange(method: str, path: str, body: Json | None) -> tuple[int, bytes]:
+        return answers.pop(0)
+
+    with pytest.raises(GatewayResponseError, match="down"):
+        await GatewayClient(exchange, RUNNING).execute("a:b", {})
+
+
 async def test_a_gateway_that_ends_with_its_command_points_to_no_log() -> None:
     said = "Searched by words alone: the embedder failed; the log of the gateway says why."
     here = await gateway([{"results": [], "notice": said}], run=None).discover({"query": "x"})

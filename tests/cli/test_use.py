@@ -157,6 +157,12 @@ def test_call_shows_texts_as_they_are(command: Command, folder: Path) -> None:
     assert done.out.startswith('{"text": "hello", "times": 2} größer')
 
 
+def test_call_takes_the_arguments_after_the_key(command: Command, folder: Path) -> None:
+    """Newcomers wrote the JSON object there, and were told `unexpected extra argument`."""
+    done = command("call", "small:add_numbers", '{"a": 2, "b": 3}')
+    assert (done.status, done.json) == (SUCCESS, {"sum": 5})
+
+
 def test_call_shows_data_once_as_json(command: Command, folder: Path) -> None:
     done = command("call", "small:add_numbers", "--args", '{"a": 2, "b": 3}')
     assert json.loads(done.out) == {"sum": 5}
@@ -198,8 +204,11 @@ def test_call_with_arguments_that_do_not_fit_says_what_fits_with_status_2(
         (["--args", "{"], "--args got '{'."),
         (["--args", "@absent.json"], "The file 'absent.json' of --args cannot be read"),
         (["--arg", "text"], "--arg got 'text'. Allowed: NAME=VALUE."),
+        (["{text: x}"], "after the tool key is '{text: x}'. Allowed: a JSON object."),
+        (["text=a b"], "For a single argument, write: --arg 'text=a b'"),
+        (['{"text": "x"}', "--args", "{}"], "given twice, after the tool key and with --args"),
     ],
-    ids=["list", "broken", "file", "no-value"],
+    ids=["list", "broken", "file", "no-value", "unquoted", "pair", "twice"],
 )
 def test_call_with_words_that_are_no_arguments_is_wrong_use(
     argv: list[str], sentence: str, command: Command, folder: Path

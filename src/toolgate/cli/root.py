@@ -377,6 +377,8 @@ def _typer_of(command: PlainCommand) -> typer.Typer:
     parameters = [_parameter(option) for option in command.options]
     if command.argument is not None:
         parameters.insert(0, _positional(command.argument))
+    if command.optional_argument is not None:
+        parameters.insert(1, _positional(command.optional_argument, default=""))
     call.__signature__ = inspect.Signature(parameters)  # pyright: ignore[reportFunctionMemberAccess]
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     typer_app = typer.Typer(add_completion=False)
@@ -384,11 +386,16 @@ def _typer_of(command: PlainCommand) -> typer.Typer:
     return typer_app
 
 
-def _positional(argument: Positional) -> inspect.Parameter:
+def _positional(
+    argument: Positional, *, default: Any = inspect.Parameter.empty
+) -> inspect.Parameter:
     kind: Any = list[str] if argument.repeated else str
     details = typer.Argument(metavar=argument.metavar, help=argument.help)
     return inspect.Parameter(
-        argument.name, inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[kind, details]
+        argument.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=default,
+        annotation=Annotated[kind, details],
     )
 
 

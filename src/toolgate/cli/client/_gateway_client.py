@@ -2,7 +2,7 @@
 
 import http.client
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import cast
 from urllib.parse import quote, urlencode
@@ -11,7 +11,7 @@ import anyio
 
 from toolgate.base.run_file import RunFile
 from toolgate.cli.client._http_exchange import Exchange
-from toolgate.errors import ToolgateError
+from toolgate.errors import ServerDownError, ToolgateError
 from toolgate.types import Json, json_object
 
 __all__ = [
@@ -128,12 +128,16 @@ class GatewayClient:
         answer = await self._discover(search)
         if self.running is None or has_matches(answer) or not await self._is_starting():
             return answer
+        await self._wait_while_starting()
+        return await self._discover(search)
+
+    async def _wait_while_starting(self, names: Collection[str] = ()) -> None:
+        """Wait until these servers, or all, have been listed or have failed, 30 s at most."""
         with anyio.move_on_after(STARTUP_TIMEOUT_S):
             is_starting = True
             while is_starting:
                 await anyio.sleep(_POLL_S)
-                is_starting = await self._is_starting()
-        return await self._discover(search)
+                is_starting = await self._is_starting(names)
 
     async def _discover(self, search: Json) -> Json:
         answer = await self.request("POST", "discover", search)
@@ -142,23 +146,47 @@ class GatewayClient:
             answer |= {name: str(text).replace(_ITS_LOG, _VERBOSE) for name, text in texts.items()}
         return answer
 
-    async def _is_starting(self) -> bool:
+    async def _is_starting(self, names: Collection[str] = ()) -> bool:
+        """Whether one of these servers, or any, connects for the first time."""
         return any(
             server["state"] == "connecting" and server["listed_at"] is None
             for server in await self.servers()
+            if not names or server["name"] in names
         )
 
     async def describe(self, keys: Sequence[str], *, indexed: bool = False) -> Json:
-        """Return full definitions by tool key, optionally with the texts that are embedded."""
+        """Return full definitions by tool key, optionally with the texts that are embedded.
+
+        Waits for servers that start just now as `execute` does.
+        """
         body: Json = {"toolKeys": list(keys)}
         if indexed:
             body["indexed"] = True
-        return await self.request("POST", "describe", body)
+        return await self._once_listed("describe", body, keys)
 
     async def execute(self, key: str, arguments: Json, shape: Json | None = None) -> Json:
-        """Run a tool and return its unchanged result."""
+        """Run a tool and return its unchanged result.
+
+        If its server starts for the first time, as right after `toolgate start`, waits for it,
+        30 s at most.
+        """
         body = {"toolKey": key, "arguments": arguments, **(shape or {})}
-        return await self.request("POST", "execute", body)
+        return await self._once_listed("execute", body, [key])
+
+    async def _once_listed(self, path: str, body: Json, keys: Sequence[str]) -> Json:
+        """Send a request; again once the servers of its tools are listed, if they were not."""
+        # An exposed name does not say which server it belongs to: then all of them count.
+        servers = {key.partition(":")[0] for key in keys if ":" in key}
+        try:
+            return await self.request("POST", path, body)
+        except GatewayResponseError as error:
+            # Nothing was sent to a server that is not there, so the call can be repeated.
+            if self.running is None or error.kind != ServerDownError.code:
+                raise
+            if not await self._is_starting(servers):
+                raise
+        await self._wait_while_starting(servers)
+        return await self.request("POST", path, body)
 
     async def enrich(self, body: Json) -> Json:
         """Return the rules and tools for a `prompt`, or for `queries`."""

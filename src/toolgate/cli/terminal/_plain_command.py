@@ -110,7 +110,7 @@ SHARED_OPTIONS = (
 
 @dataclass(frozen=True, kw_only=True)
 class PlainCommand:
-    """A command with at most one positional argument."""
+    """A command with at most two positional arguments, the second of which is optional."""
 
     name: str
     """Name of the command."""
@@ -120,6 +120,9 @@ class PlainCommand:
 
     argument: Positional | None = None
     """The positional argument; None if it takes none."""
+
+    optional_argument: Positional | None = None
+    """A second positional argument, which may be left out; None if it takes none."""
 
     options: tuple[Option, ...] = field(default=())
     """Options of the command."""
@@ -172,12 +175,17 @@ class PlainCommand:
         argument = self.argument
         if argument is None:
             return {}
-        if not words or (len(words) > 1 and not argument.repeated):
+        if argument.repeated and words:
+            return {argument.name: words}
+        second = self.optional_argument
+        if not words or len(words) > 1 + (second is not None):
+            also = f" and at most one {second.metavar}" if second is not None else ""
             raise UsageError(
-                f"'toolgate {self.name}' takes one {argument.metavar}, got {len(words)}."
+                f"'toolgate {self.name}' takes one {argument.metavar}{also}, got {len(words)}."
                 f"{self._see()}"
             )
-        return {argument.name: words if argument.repeated else words[0]}
+        named = {argument.name: words[0]}
+        return named | {second.name: words[1]} if second is not None and words[1:] else named
 
     def _convert(self, option: Option, flag: str, value: str) -> object:
         try:

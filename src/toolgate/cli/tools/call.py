@@ -1,6 +1,7 @@
 """`toolgate call`: call a tool."""
 
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import Any, cast
@@ -40,6 +41,7 @@ _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
 
 def call(
     key: str,
+    inline: str = "",
     args: str = "",
     arg: list[str] | None = None,
     select: str = "",
@@ -47,7 +49,12 @@ def call(
     as_json: bool = False,
 ) -> int:
     """Call a tool."""
-    arguments = read_json_object(args, "--args")
+    if inline and args:
+        raise ArgumentError(
+            "The arguments were given twice, after the tool key and with --args.",
+            hint="Give one JSON object, either way.",
+        )
+    arguments = _read_inline(inline) if inline else read_json_object(args, "--args")
     pairs = [pair_of(text, "--arg") for text in arg or []]
     shape: Json = {"select": select} if select else {}
     if form is not None:
@@ -59,11 +66,16 @@ command = PlainCommand(
     name="call",
     help="Call a tool.",
     argument=Positional(name="key", metavar="KEY", help="Tool key, such as github:get_issue."),
+    optional_argument=Positional(
+        name="inline",
+        metavar="[JSON]",
+        help="All arguments as a JSON object, quoted for the shell.",
+    ),
     options=(
         Option(
             flags=("--args",),
             metavar="JSON",
-            help="All arguments as a JSON object; @FILE reads them from a file, - from standard "
+            help="The same as an option; @FILE reads the object from a file, - from standard "
             "input.",
         ),
         Option(
@@ -94,6 +106,24 @@ command = PlainCommand(
     call=call,
 )
 """The command and its options."""
+
+
+def _read_inline(text: str) -> Json:
+    """Read the arguments after the tool key.
+
+    Raises:
+        ArgumentError: They are not a JSON object; `NAME=VALUE` is answered with the option for it.
+    """
+    if text[0] in "@-" or isinstance(_parsed(text), dict):
+        return read_json_object(text, "the argument after the tool key")
+    name, equals, _ = text.partition("=")
+    raise ArgumentError(
+        f"The argument after the tool key is {text[:80]!r}.",
+        allowed="Allowed: a JSON object.",
+        hint=f"For a single argument, write: --arg {shlex.quote(text)}"
+        if equals and name.isidentifier()
+        else 'Quote the object for the shell: \'{"path": "/tmp"}\'',
+    )
 
 
 async def _call(

@@ -103,7 +103,7 @@ class Console:
 
 def visible_text(text: str) -> str:
     """What a page says, without its markup."""
-    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", text)).split())
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", text.replace("<wbr>", ""))).split())
 
 
 @asynccontextmanager

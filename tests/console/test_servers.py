@@ -1,15 +1,19 @@
 """Servers in the console: those of files, several at once, sorted and filtered."""
 
+import html
+import json
 import re
 import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 import toolgate.testing
 from tests.console.console_client import notes, open_console, visible_text
+from tests.limits import HANG_S
 from toolgate.app.app import open_app
 from toolgate.errors import UnknownToolError
 from toolgate.settings import Settings, StoreSettings, load
@@ -230,3 +234,62 @@ async def test_a_url_of_another_kind_is_no_command_in_the_form() -> None:
         form = {"kind": "form", "name": "files", "place": "ftp://files.example/mcp"}
         tried = visible_text((await place.send("servers/check", 200, **form, do="test")).text)
     assert "url of server.files is not a server URL. Expected: http://HOST" in tried
+
+
+async def test_equal_servers_of_several_clients_are_offered_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They were listed twice, and adding both failed."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    shared = {"command": "no-such-wiki", "args": ["-y"]}
+    files: dict[str, dict[str, Any]] = {
+        ".cursor/mcp.json": {"wiki": shared, "mine": {"url": "http://127.0.0.1:9/mcp"}},
+        ".claude.json": {"wiki": shared},
+        ".gemini/settings.json": {
+            "mine": {"url": "http://127.0.0.1:9/other"},
+            "needy": {"command": "no-such-program", "env": {"K": "${NEEDY_KEY}"}},
+            "odd": {"args": []},
+        },
+    }
+    for name, servers in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
+    async with open_console({}) as place:
+        page = await place.page("servers/add", found="1")
+        offered = [
+            json.loads(html.unescape(one))
+            for one in re.findall(r'name="take" value="([^"]+)', page)
+        ]
+        names = [one["name"] for one in offered]
+        assert names == ["wiki", "mine", "mine-gemini", "needy"]
+        said = visible_text(page)
+        assert "Claude Code: ~/.claude.json, Cursor: ~/.cursor/mcp.json" in said
+        assert "called mine-gemini here" in said
+        assert "odd in Gemini CLI" in said
+        ticked = re.findall(r'name="take" value="[^"]+"(?: (checked))?>', page)
+        assert ticked == ["checked", "checked", "checked", ""]
+        assert "needs NEEDY_KEY, which is not set" in said
+        take = [json.dumps(one) for one in offered[:3]]
+        await place.send("servers/save", take=take)
+        assert place.app.gateway.servers.names(ADMIN) == ["wiki", "mine", "mine-gemini"]
+        again = await place.page("servers/add", found="1")
+        assert visible_text(again).count("already added") == 3
+
+
+async def test_a_server_that_is_down_comes_first_with_the_reason_it_printed(tmp_path: Path) -> None:
+    """The console said `exited with status 1`, `toolgate status` what the server had printed."""
+    reason = "Cannot connect to the Docker daemon at unix:///var/run/docker.sock"
+    config = {"command": sys.executable, "args": ["-c", f"import sys; sys.exit({reason!r})"]}
+    async with open_console({"notes": notes()}) as place:
+        await place.app.gateway.manage.servers.add(ADMIN, "broken", config)
+        with anyio.fail_after(HANG_S):
+            while not any(one.state == "down" for one in place.app.gateway.servers.statuses(ADMIN)):
+                await anyio.sleep(0.05)
+        page = await place.page("servers")
+        rows = re.findall(r'<th scope="row"><a href="/console/server\?name=(\w+)"', page)
+        assert rows == ["broken", "notes"]
+        for text in (page, await place.page(""), await place.page("server", name="broken")):
+            assert reason in visible_text(text)
+        assert "Start Docker: " in visible_text(await place.page("server", name="broken"))

@@ -51,6 +51,7 @@ class Renderer:
             "action": safe_text.action,
             "ago": safe_text.ago,
             "asdict": asdict,
+            "breakable": safe_text.breakable,
             "coded": safe_text.coded,
             "compact": safe_text.compact,
             "count": safe_text.count,

@@ -11,6 +11,7 @@ from toolgate.audit import ACTIONS
 __all__ = [
     "action",
     "ago",
+    "breakable",
     "coded",
     "compact",
     "count",
@@ -28,6 +29,9 @@ _ODD = re.compile(
     "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
 )
 """Invisible characters, and characters that change the direction of text."""
+
+_AFTER_SEPARATOR = re.compile(r"(?<=[:/\\_.-])(?=\w)")
+"""Where a key, name or path may be broken between lines."""
 
 _SECONDS = ((86_400, "day"), (3_600, "hour"), (60, "minute"))
 
@@ -48,6 +52,12 @@ def plain(text: object, max_chars: int = 300) -> str:
 def visible(text: object, max_chars: int = 20_000) -> Markup:
     """Return a text as isolated markup: escaped, with odd characters replaced by names."""
     return Markup(f"<bdi>{named(cut(text, max_chars))}</bdi>")  # noqa: S704 - escaped
+
+
+def breakable(text: object, max_chars: int = 20_000) -> Markup:
+    """Return a key, name or path as `visible` does; lines may break after its separators."""
+    parts = _AFTER_SEPARATOR.split(cut(text, max_chars))
+    return Markup(f"<bdi>{Markup('<wbr>').join(map(named, parts))}</bdi>")  # noqa: S704 - escaped
 
 
 def named(text: str) -> Markup:
@@ -129,6 +139,8 @@ def duration(ms: float | None) -> str:
     """Format milliseconds in a suitable unit."""
     if ms is None:
         return "–"
+    if ms < 0.05:  # would be rounded to nothing
+        return "<0.1 ms"
     if ms >= 10_000:
         return f"{ms / 1000:,.0f} s"
     return f"{ms / 1000:.1f} s" if ms >= 1000 else f"{ms:.0f} ms" if ms >= 10 else f"{ms:.1f} ms"

@@ -8,9 +8,9 @@ from typing import Annotated
 import anyio
 import typer
 
+from toolgate.app.failure_causes import cause_of
 from toolgate.base import run_file
 from toolgate.base.run_file import RunFile, WorkerState
-from toolgate.cli.client._failure_causes import cause_of
 from toolgate.cli.client._gateway_client import GatewayClient
 from toolgate.cli.client._http_exchange import over_http
 from toolgate.cli.client._load_settings import load_settings, store_url

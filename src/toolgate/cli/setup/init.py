@@ -11,9 +11,7 @@ import anyio
 import typer
 
 from toolgate.cli.client._load_settings import load_settings, store_url
-from toolgate.cli.setup.importing._choices import (
-    Choice,
-    choose_servers,
+from toolgate.cli.setup.importing._configuration_text import (
     text_with_copies,
     text_with_references,
 )
@@ -60,6 +58,7 @@ from toolgate.settings import (
     redact,
 )
 from toolgate.settings.clients import supported
+from toolgate.settings.clients.choices import Choice, choose_servers
 from toolgate.settings.clients.supported import ClientFile, Machine
 from toolgate.settings.clients.write_back import with_toolgate
 from toolgate.types import Json, json_array, json_object

@@ -8,7 +8,7 @@ import anyio
 import typer
 from typer.core import TyperCommand
 
-from toolgate.cli.client._failure_causes import cause_of
+from toolgate.app.failure_causes import cause_of
 from toolgate.cli.client._gateway_client import GatewayResponseError
 from toolgate.cli.client._open_gateway import open_gateway
 from toolgate.cli.terminal._exit import FAILED, SUCCESS

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, cast
 import anyio
 import typer
 
-from toolgate.cli.client._failure_causes import cause_of
+from toolgate.app.failure_causes import cause_of
 from toolgate.cli.client._gateway_client import path_of
 from toolgate.cli.client._load_settings import load_settings, unknown_server
 from toolgate.cli.client._open_gateway import find_running, find_running_by_file, open_gateway

@@ -25,7 +25,7 @@ _TIMELINE = 300
 """Records in a timeline (chosen: nobody reads more)."""
 _EXPORTED = 1000
 """Records that are read at a time for a download (chosen)."""
-_PERIODS = (("1h", 3_600), ("24h", 86_400), ("7d", 604_800), ("all", 0))
+_PERIODS = (("1h", 3_600), ("24h", 86_400), ("7d", 604_800), ("30d", 2_592_000), ("all", 0))
 _SUBJECTS = (
     "token", "project", "server", "key", "keys", "collection", "guard", "tool", "who", "name",
     "file", "ids", "id",

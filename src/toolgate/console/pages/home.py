@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import anyio.to_thread
 from starlette.responses import Response
 
+from toolgate.app.failure_causes import cause_of_status
 from toolgate.base.ids import utc_now
 from toolgate.console.activity import RANGES, activity_of, range_asked
 from toolgate.console.known_servers import KNOWN_SERVERS
@@ -131,7 +132,9 @@ async def _notices(request: PageRequest, servers: Sequence[ServerStatus]) -> lis
         text = f"{_counted(waiting, 'call')} await{'s' if waiting == 1 else ''} approval."
         link = request.url("approvals")
         notices.append(Notice(text=text, button="Review", link=link, is_urgent=True))
-    down = {server.name: server.last_error or "" for server in servers if server.state == "down"}
+    down = {
+        server.name: cause_of_status(server).found for server in servers if server.state == "down"
+    }
     if down:
         notices.append(_of_down(request, down))
     quarantined = [server for server in servers if server.held]

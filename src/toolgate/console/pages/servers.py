@@ -1,7 +1,7 @@
 """The Servers pages: state, stderr, adding, disabling and approving changes."""
 
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -10,6 +10,7 @@ import anyio.to_thread
 import orjson
 from starlette.responses import Response
 
+from toolgate.app.failure_causes import cause_of_status
 from toolgate.app.server_check import try_server
 from toolgate.base.names import natural_order
 from toolgate.console.activity import RANGES, activity_of, range_asked
@@ -22,6 +23,7 @@ from toolgate.console.sorting import order_of
 from toolgate.errors import ArgumentError, StoreError, ToolgateError, UnknownServerError
 from toolgate.search import signature
 from toolgate.settings import (
+    home_dir,
     parse_document,
     redact,
     server_name,
@@ -29,8 +31,9 @@ from toolgate.settings import (
     server_tables,
     translate,
 )
-from toolgate.settings.clients.supported import Machine, find
-from toolgate.types import EntryKind, Json, ServerStatus, json_object
+from toolgate.settings.clients.choices import Choice, choose_servers, with_tilde
+from toolgate.settings.clients.supported import ClientFile, Machine, find
+from toolgate.types import EntryKind, Json, ServerSpec, ServerStatus, json_object
 
 __all__ = ["ROUTES", "clients_on_this_machine"]
 
@@ -70,6 +73,12 @@ class Candidate:
     error: str = ""
     """Why it cannot be used; empty if no problem is known."""
 
+    is_present: bool = False
+    """Whether Toolgate has this server already."""
+
+    is_selected: bool = True
+    """Whether it is worth adding without a second thought."""
+
     @property
     def summary(self) -> str:
         """Its command or URL, without secrets."""
@@ -100,6 +109,7 @@ async def _list(request: PageRequest) -> Response:
         and (not transport or server.kind == transport)
         and word in f"{server.name} {server.last_error or ''}".lower()
     ]
+    matching.sort(key=lambda server: server.state != "down")  # or they would be on a later page
     order = order_of(request)
     counts = {state: sum(server.state == state for server in servers) for state in _STATES}
     counts["held"] = sum(server.held > 0 for server in servers)
@@ -109,6 +119,7 @@ async def _list(request: PageRequest) -> Response:
     return request.page(
         "servers.html",
         servers=order.sort(matching, _ORDERS)[(page - 1) * _PER_PAGE : page * _PER_PAGE],
+        causes={server.name: cause_of_status(server) for server in matching if server.last_error},
         matching=len(matching),
         page=page,
         pages=pages,
@@ -186,6 +197,7 @@ async def _show(request: PageRequest) -> Response:
     return request.page(
         "server.html",
         server=server,
+        cause=cause_of_status(server) if server.last_error else None,
         tools=entries[:_MOST_TOOLS],
         more=max(0, len(entries) - _MOST_TOOLS),
         off=off,
@@ -244,7 +256,11 @@ async def _act(request: PageRequest) -> Response:
 async def _add_page(request: PageRequest) -> Response:
     request.gateway.visible.must_manage(request.caller)
     candidates = (
-        await anyio.to_thread.run_sync(_servers_of_clients) if request.query_value("found") else []
+        await anyio.to_thread.run_sync(
+            _servers_of_clients, request.app.logins.specs(request.caller)
+        )
+        if request.query_value("found")
+        else []
     )
     existing = set(request.gateway.servers.names(request.caller))
     return request.page(
@@ -404,27 +420,53 @@ def clients_on_this_machine() -> dict[str, int]:
     return counts
 
 
-def _servers_of_clients() -> list[Candidate]:
-    """Return the servers of the clients on this machine."""
-    candidates: list[Candidate] = []
-    for file in find(Machine.this()):
-        where = f"{file.client.title}: {file.path}"
-        if file.error:
-            candidates.append(Candidate(name="", config={}, location=where, error=file.error))
-        candidates += [
-            Candidate(
-                name=server_name(server.name),
-                config=server.config,
-                location=where,
-                notices=server.notices,
-                error=f"{server.name} in {where}: {server.client_only}."
-                if server.client_only
-                else "",
-            )
-            for server in file.servers
-            if not server.is_toolgate
-        ]
-    return candidates
+def _servers_of_clients(present: Sequence[ServerSpec]) -> list[Candidate]:
+    """Return the servers of the clients on this machine; equal ones once, with all their files.
+
+    Args:
+        present: The servers that Toolgate has.
+    """
+    machine = Machine.this()
+    files = find(machine)
+    choices = choose_servers(
+        files, present, {}, cwd=machine.cwd, every_project=True, home=machine.home
+    )
+    by_name = {choice.name: _of_choice(choice) for choice in choices if choice.state == "new"}
+    for choice in choices:
+        if choice.state == "same" and choice.name in by_name:
+            equal = by_name[choice.name]
+            location = f"{equal.location}, {_of_client(choice.file)}"
+            by_name[choice.name] = replace(equal, location=location)
+        elif choice.state == "same":
+            by_name[choice.name] = _of_choice(choice)
+    problems = [
+        f"{choice.server.name} in {_of_client(choice.file)}: {'; '.join(choice.remarks)}."
+        for choice in choices
+        if choice.state in {"client_only", "broken"}
+    ]
+    problems += [file.error for file in files if file.error]
+    return [
+        *by_name.values(),
+        *(Candidate(name="", config={}, error=problem) for problem in problems),
+    ]
+
+
+def _of_choice(choice: Choice) -> Candidate:
+    config = choice.server.config
+    if choice.name != choice.server.name:
+        config = {**config, "title": choice.server.name}
+    return Candidate(
+        name=choice.name,
+        config=config,
+        location=_of_client(choice.file),
+        notices=choice.remarks if choice.state == "new" else (),
+        is_present=choice.state == "same",
+        is_selected=not (choice.is_disabled or choice.needs or choice.off),
+    )
+
+
+def _of_client(file: ClientFile) -> str:
+    return f"{file.client.title}: {with_tilde(file.path, home_dir())}"
 
 
 def _read_candidate(text: str) -> Candidate:

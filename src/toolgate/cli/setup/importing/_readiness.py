@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import anyio
 
-from toolgate.cli.client._failure_causes import cause_of
+from toolgate.app.failure_causes import cause_of
 from toolgate.cli.client._open_gateway import open_gateway
-from toolgate.cli.setup.importing._choices import Choice
 from toolgate.settings import expand_home
+from toolgate.settings.clients.choices import Choice
 from toolgate.types import Json
 
 __all__ = ["Readiness", "check_servers", "known_readiness", "summary_of"]

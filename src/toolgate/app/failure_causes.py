@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias, cast
 
-from toolgate.types import Json
+from toolgate.types import Json, ServerStatus
 
-__all__ = ["Cause", "cause_of", "find_cause", "telling_line"]
+__all__ = ["Cause", "cause_of", "cause_of_status", "find_cause", "telling_line"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,9 +116,26 @@ def cause_of(server: Json) -> Cause:
     Args:
         server: As `/api/v1/servers` has it.
     """
-    name, error = str(server["name"]), str(server.get("last_error") or "")
-    stderr = cast("list[str]", server.get("stderr_tail") or [])
-    return find_cause(name, error, stderr, is_stored=server.get("source") == "store") or Cause(
+    return _cause(
+        str(server["name"]),
+        str(server.get("last_error") or ""),
+        cast("list[str]", server.get("stderr_tail") or []),
+        is_stored=server.get("source") == "store",
+    )
+
+
+def cause_of_status(status: ServerStatus) -> Cause:
+    """Say why a server is not ready, by its error message and stderr."""
+    return _cause(
+        status.name,
+        status.last_error or "",
+        status.stderr_tail,
+        is_stored=status.source == "store",
+    )
+
+
+def _cause(name: str, error: str, stderr: Sequence[str], *, is_stored: bool) -> Cause:
+    return find_cause(name, error, stderr, is_stored=is_stored) or Cause(
         found=telling_line(stderr) or error or "It is still starting.",
         hint=f"See: toolgate servers test {name}",
     )

@@ -2,25 +2,18 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from toolgate.base.names import fold, server_prefix
-from toolgate.cli.setup.importing._secrets import names_of, take_secrets
 from toolgate.errors import SettingError
-from toolgate.settings import (
-    readable_name,
-    render_table,
-    server_name,
-    server_spec,
-    set_import,
-)
+from toolgate.settings import readable_name, server_name, server_spec
 from toolgate.settings.clients.supported import ClientFile, FoundServer
-from toolgate.types import Json, ServerSpec, json_object
+from toolgate.types import ServerSpec, json_object
 
-__all__ = ["Choice", "choose_servers", "text_with_copies", "text_with_references"]
+__all__ = ["Choice", "choose_servers", "with_tilde"]
 
 State: TypeAlias = Literal["new", "same", "self", "elsewhere", "client_only", "broken"]
 """`new`: is imported. `same`: exists already. `self`: is Toolgate. `elsewhere`: belongs to a
@@ -155,58 +148,6 @@ def choose_servers(
     return choices
 
 
-def text_with_copies(
-    text: str, choices: Iterable[Choice], display_paths: Mapping[Path, str]
-) -> str:
-    """Return the text of a `toolgate.toml` with the chosen servers added, without their secrets."""
-    for choice in choices:
-        origin = f"# from {choice.file.client.title}, {display_paths[choice.file.path]}"
-        origin += f"; disabled: {choice.off}" if choice.off else ""
-        config, secrets = take_secrets(choice.server.config)
-        if names := names_of(secrets):
-            origin += f"; encrypted in the store: {', '.join(names)}"
-        if choice.off:
-            config.pop("disabled", None)
-            config["enabled"] = False
-        if choice.name != choice.server.name:
-            config["title"] = choice.server.name
-        table = render_table(("server", choice.name), config)
-        text = f"{text.rstrip()}\n\n{_one_line(origin)}\n{table}"
-    return text
-
-
-def text_with_references(
-    text: str, path: Path, imports: Sequence[object], choices: Sequence[Choice], home: Path
-) -> str:
-    """Return the text of a `toolgate.toml` that imports the files of the chosen servers.
-
-    Args:
-        text: Current text.
-        path: Path for error messages.
-        imports: Current imports.
-        choices: Decisions about all servers.
-        home: Written as `~` in paths.
-    """
-    added: list[object] = []
-    places = dict.fromkeys((choice.file.path, choice.server.project) for choice in choices)
-    for file_path, project in places:
-        here = [c for c in choices if (c.file.path, c.server.project) == (file_path, project)]
-        if not any(choice.state == "new" for choice in here):
-            continue
-        table: Json = {"file": _with_tilde(file_path, home)}
-        skip = [c.server.name for c in here if c.state in {"same", "client_only", "broken"}]
-        rename = {
-            c.server.name: c.name
-            for c in here
-            if c.state == "new" and c.name != server_name(c.server.name)
-        }
-        table |= {"project": project} if project else {}
-        table |= {"skip": skip} if skip else {}
-        table |= {"rename": rename} if rename else {}
-        added.append(table if len(table) > 1 else table["file"])
-    return set_import(text, path, [*imports, *added])
-
-
 def _choice(
     file: ClientFile,
     server: FoundServer,
@@ -219,7 +160,7 @@ def _choice(
     if server.is_toolgate:
         return Choice(file=file, server=server, state="self", remarks=("Toolgate itself",))
     if server.project and not every_project and not cwd.is_relative_to(server.project):
-        remark = f"belongs to {_with_tilde(Path(server.project), home)}"
+        remark = f"belongs to {with_tilde(Path(server.project), home)}"
         return Choice(file=file, server=server, state="elsewhere", remarks=(remark,))
     if server.client_only:
         return Choice(file=file, server=server, state="client_only", remarks=(server.client_only,))
@@ -317,9 +258,6 @@ def _written_identity(config: Mapping[str, Any]) -> str:
     return json.dumps(fields, sort_keys=True, default=str)
 
 
-def _with_tilde(path: Path, home: Path) -> str:
+def with_tilde(path: Path, home: Path) -> str:
+    """Return a path with `~` for the home folder."""
     return f"~/{path.relative_to(home).as_posix()}" if path.is_relative_to(home) else str(path)
-
-
-def _one_line(text: str) -> str:
-    return "".join(char if char.isprintable() else "?" for char in text)

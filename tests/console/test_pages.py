@@ -550,3 +550,29 @@ async def test_answers_are_compared_question_by_question(
         assert "The passage with the answer was ranked 2. The documents support the answer." in told
         assert "was not among the first ten" in told
         assert "No answer. down" in told
+
+
+async def test_a_search_answered_from_the_cache_has_a_duration() -> None:
+    """It was shown as `0.0 ms`."""
+    async with open_console() as place:
+        for _ in range(2):
+            page = visible_text(await place.page("search", q="add a note"))
+        assert re.search(r"tools searched in (<0\.1|\d[\d.]*) ms", page), page[-900:]
+        assert " 0.0 ms" not in page
+
+
+async def test_names_are_broken_after_their_separators_only() -> None:
+    """In narrow columns, keys were broken in the middle of words."""
+    async with open_console() as place:
+        page = await place.page("tools", q="add")
+        assert "notes:<wbr>add</bdi>" in page
+
+
+async def test_an_error_page_has_a_short_title() -> None:
+    """All tools of the server were in the title."""
+    async with open_console() as place:
+        page = (await place.client.get("/console/override?key=notes:nothing")).text
+        title = re.search(r"<h1>(.*?)</h1>", page)
+        assert title is not None
+        assert visible_text(title[1]) == "Server 'notes' lists no tool 'nothing'."
+        assert "It lists: " in visible_text(page)

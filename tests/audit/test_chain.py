@@ -106,7 +106,7 @@ async def test_an_empty_audit_is_whole(store: Store, sealer: ChainSigner) -> Non
         (
             "UPDATE audit SET seq = CASE seq WHEN 4 THEN -5 ELSE -4 END WHERE seq IN (4, 5)",
             (),
-            [("missing", 4)],
+            [("added", 0), ("added", 0), ("missing", 4)],
         ),
     ],
 )
@@ -223,6 +223,22 @@ async def test_a_record_that_is_written_twice_is_one_link(
     found = await verify_audit(store, sealer)
     assert found.is_whole
     assert found.records == 4
+
+
+@pytest.mark.parametrize("place", ["NULL", "-5", "0"])
+async def test_a_record_that_was_inserted_is_named(
+    store: Store, sealer: ChainSigner, file: Path, place: str
+) -> None:
+    await written(store, sealer)
+    columns = ", ".join(name for name in chain.CHAINED if name != "record_id")
+    change(
+        file,
+        f"INSERT INTO audit (record_id, size_bytes, seq, chain, {columns})"
+        f" SELECT 'forged', 1, {place}, NULL, {columns} FROM audit WHERE seq = 4",
+    )
+    found = await verify_audit(store, sealer)
+    assert [(fault.kind, fault.record_id) for fault in found.faults] == [("added", "forged")]
+    assert (found.is_whole, found.unchained) == (False, 0)
 
 
 async def test_records_from_before_the_chain_are_counted(

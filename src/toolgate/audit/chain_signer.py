@@ -164,10 +164,10 @@ class ChainFault:
     """A difference between the audit log and what was written."""
 
     kind: str
-    """`changed`, `missing`, `rewritten`, `cut` or `forged`."""
+    """`changed`, `missing`, `added`, `rewritten`, `cut` or `forged`."""
 
     seq: int
-    """Position in the chain, from 1."""
+    """Position in the chain, from 1; 0 if it has none."""
 
     record_id: str
     """Id of the record; empty if it no longer exists."""
@@ -247,6 +247,8 @@ async def _verify(store: Store, sealer: ChainSigner, ends: AuditChainEnds) -> Au
             check.fault("forged", anchor.seq, "", "The signature of this place is not genuine.")
         elif sealer.is_mine(anchor):
             anchors.add(anchor)
+    for record_id, at in ends.added:
+        check.fault("added", 0, record_id, f"Record {record_id} of {at} is not in the chain.")
     check.expect(expected_anchors(anchors))
     while links := await store.audit.chain_links(check.seq, limit=_PAGE):
         await anyio.to_thread.run_sync(check.go, links)

@@ -110,6 +110,10 @@ class AuditChainEnds:
     unchained: int
     """Number of records from before the chain existed."""
 
+    added: tuple[tuple[str, str], ...] = ()
+    """Ids and times of records that no gateway has written: they are younger than the chain, but
+    not in it. At most 100."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class AuditAnchor:

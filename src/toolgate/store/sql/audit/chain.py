@@ -50,6 +50,9 @@ CHAINED: Final = (
 )
 """Columns covered by the hash, in this order, for ever: new columns need a new kind of record."""
 
+_MOST_ADDED: Final = 100
+"""Records outside the chain that are listed (chosen)."""
+
 _DURATION: Final = CHAINED.index("duration_ms")
 
 _BEGINNING: Final[Mapping[str, Any]] = {
@@ -99,13 +102,22 @@ def ends(connection: Connection) -> AuditChainEnds:
     """Return the start and end of the chain."""
     state = tables.audit_state
     row = connection.execute(select(state)).mappings().first() or _BEGINNING
-    unchained = select(func.count()).select_from(tables.audit).where(tables.audit.c.seq.is_(None))
+    audit = tables.audit
+    first = select(func.min(audit.c.at)).where(audit.c.seq > row["removed_seq"])
+    is_older = audit.c.seq.is_(None) & (audit.c.at < func.coalesce(first.scalar_subquery(), "~"))
+    unchained = select(func.count()).select_from(audit).where(is_older)
+    is_outside = audit.c.seq.is_(None) | (audit.c.seq <= row["removed_seq"])
+    added = select(audit.c.record_id, audit.c.at).where(is_outside & ~is_older)
     return AuditChainEnds(
         removed_through=row["removed_seq"],
         removed_chain=row["removed_chain"],
         last=row["seq"],
         last_chain=row["chain"],
         unchained=connection.execute(unchained).scalar_one(),
+        added=tuple(
+            (str(record_id), str(at))
+            for record_id, at in connection.execute(added.order_by(audit.c.at).limit(_MOST_ADDED))
+        ),
     )
 
 

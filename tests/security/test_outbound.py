@@ -20,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from toolgate.errors import SettingError, UnreachableError
+from toolgate.security.credentials.oauth import OAuthClient
 from toolgate.security.outbound import (
     CONFIGURED,
     LINK_LOCAL,
@@ -35,6 +36,7 @@ from toolgate.security.outbound import (
     refuse_by_text,
 )
 from toolgate.settings import OutboundSettings
+from toolgate.types import ServerSpec
 
 pytestmark = pytest.mark.anyio
 
@@ -61,6 +63,7 @@ NOWHERE = OutboundSettings()
         ("::ffff:127.0.0.1", LOOPBACK),
         ("::ffff:10.0.0.1", PRIVATE),
         ("64:ff9b::7f00:1", LOOPBACK),
+        ("64:ff9b:1::a00:1", PRIVATE),
         ("2002:7f00:1::", LOOPBACK),
         ("169.254.169.254", LINK_LOCAL),
         ("fe80::1%eth0", LINK_LOCAL),
@@ -133,6 +136,48 @@ async def test_a_name_that_stands_for_this_machine_later_does_not_lead_here(
         assert (await clients.reach_from(url)).max_level == PUBLIC
         with pytest.raises(UnreachableError, match="may not be reached"):
             await clients.fetch("GET", url, reach=CONFIGURED)
+
+
+@pytest.mark.parametrize("looked_up", [["10.0.0.7"], ["10.0.0.7", "93.184.216.34", "10.0.0.7"]])
+async def test_a_name_that_is_private_for_a_moment_leads_to_no_private_address(
+    monkeypatch: pytest.MonkeyPatch, looked_up: list[str]
+) -> None:
+    """Its server names an authorization server; its DNS says how private that may be."""
+    metadata = {
+        "resource": "http://tools.example/mcp",
+        "authorization_servers": ["http://10.0.0.5/"],
+    }
+
+    async def answer(request: web.BaseRequest) -> web.Response:
+        known = request.path.startswith("/.well-known/oauth-protected-resource")
+        return web.json_response(metadata) if known else web.Response(status=404)
+
+    answers, loop, reached = iter(looked_up), asyncio.get_running_loop(), list[str]()
+
+    async def look_up(host: str, *_: Any, **__: Any) -> list[Any]:
+        address = next(answers, "93.184.216.34") if host == "tools.example" else host
+        return [(2, 1, 6, "", (address, 80))]
+
+    runner = web.ServerRunner(web.Server(answer))
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    connect = loop.sock_connect
+
+    async def connect_here(sock: Any, address: Any) -> None:
+        reached.append(address[0])
+        await connect(sock, runner.addresses[0])
+
+    monkeypatch.setattr(loop, "getaddrinfo", look_up)
+    monkeypatch.setattr(loop, "sock_connect", connect_here)
+    spec = ServerSpec(name="tools", kind="http", options={"url": "http://tools.example/mcp"})
+    try:
+        async with outbound() as clients:
+            with pytest.raises(UnreachableError, match="may not be reached"):
+                await OAuthClient(clients).discover(spec)
+    finally:
+        await runner.cleanup()
+    assert "93.184.216.34" in reached
+    assert "10.0.0.5" not in reached
 
 
 async def test_what_an_administrator_wrote_or_allowed_is_reached() -> None:

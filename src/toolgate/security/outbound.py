@@ -10,7 +10,7 @@ import errno
 import os
 import socket
 import ssl
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -49,6 +49,7 @@ __all__ = [
     "Outbound",
     "client_context",
     "describe_failure",
+    "is_this_machine",
     "level_of",
     "open_session",
     "proxy_for",
@@ -80,6 +81,8 @@ MAX_BYTES: Final = 2**20
 
 _SHARED = ip_network("100.64.0.0/10")
 _TRANSLATED = (ip_network("64:ff9b::/96"), ip_network("::ffff:0:0/96"))
+_LOCAL_TRANSLATED = ip_network("64:ff9b:1::/48")
+"""Translations of a network's own choice (RFC 8215), which may contain any IPv4 address."""
 
 
 class NotAllowedError(OSError):
@@ -156,7 +159,7 @@ def level_of(address: str) -> int:
     if ip.is_private or (isinstance(ip, IPv4Address) and ip in _SHARED) or ip.is_reserved:
         return PRIVATE
     # fec0::/10 is deprecated (RFC 3879), but still in use.
-    if isinstance(ip, IPv6Address) and ip.is_site_local:
+    if isinstance(ip, IPv6Address) and (ip.is_site_local or ip in _LOCAL_TRANSLATED):
         return PRIVATE
     return PUBLIC
 
@@ -184,6 +187,12 @@ def _digits(host: str) -> str | None:
         return str(IPv4Address(socket.inet_aton(bare)))
     except (OSError, ValueError):
         return None
+
+
+def is_this_machine(host: str) -> bool:
+    """Return whether a host is written as a loopback address or as `localhost`."""
+    digits = _digits(host)
+    return _is_localhost(host) if digits is None else level_of(digits) == LOOPBACK
 
 
 def _network(text: str) -> IPv4Network | IPv6Network | None:
@@ -227,8 +236,9 @@ class _AddressRule:
 class _Resolver(AbstractResolver):
     """Resolves names and drops the addresses that must not be reached."""
 
-    def __init__(self, rule: _AddressRule) -> None:
+    def __init__(self, rule: _AddressRule, levels: "_KnownLevels") -> None:
         self._rule = rule
+        self._levels = levels
         self._inner: AbstractResolver | None = None
         self._let_through: set[str] = set()
 
@@ -246,6 +256,7 @@ class _Resolver(AbstractResolver):
         if not good:
             raise NotAllowedError(host)
         self._let_through.update(address["host"] for address in good)
+        self._levels.note(host, (address["host"] for address in good))
         return good
 
     async def close(self) -> None:
@@ -261,6 +272,24 @@ class _Resolver(AbstractResolver):
         return socket.socket(family, kind, protocol)
 
 
+class _KnownLevels:
+    """The most public level that each name has resolved to since the start.
+
+    Whoever controls a name can resolve it to a private address for a moment. What its server says
+    from a public address must not lead to private ones then.
+    """
+
+    def __init__(self) -> None:
+        self._levels: dict[str, int] = {}
+
+    def note(self, host: str, addresses: Iterable[str]) -> int:
+        """Add addresses of a name. Returns its level."""
+        name = host.rstrip(".").lower()
+        level = min([self._levels.get(name, PRIVATE), *map(level_of, addresses)])
+        self._levels[name] = level
+        return level
+
+
 class Outbound:
     """The HTTP clients of a gateway, one for each scope, created when first needed."""
 
@@ -270,12 +299,15 @@ class Outbound:
         self._settings = settings
         self._proxies = proxies
         self._sessions: dict[AddressScope, aiohttp.ClientSession] = {}
+        self._levels = _KnownLevels()
 
     def session(self, reach: AddressScope) -> aiohttp.ClientSession:
         """Return the client for requests within a scope."""
         session = self._sessions.get(reach)
         if session is None:
-            session = self._sessions[reach] = open_session(reach, self._settings.allow)
+            session = self._sessions[reach] = _open_session(
+                reach, self._settings.allow, self._levels
+            )
         return session
 
     def proxy_for(self, url: str, options: ConnectionOptions = ConnectionOptions()) -> str:
@@ -315,8 +347,9 @@ class Outbound:
         except OSError as error:
             raise UnreachableError(f"The name {host!r} is not known: {error}.") from error
         # The most public address counts: a name gains nothing by also resolving to a private one.
-        levels = [level_of(str(address[4][0])) for address in addresses]
-        return AddressScope(max_level=min([PRIVATE, *levels]))
+        return AddressScope(
+            max_level=self._levels.note(host, (str(address[4][0]) for address in addresses))
+        )
 
     async def fetch(
         self,
@@ -407,7 +440,13 @@ def open_session(
     reach: AddressScope = CONFIGURED, allow: Sequence[str] = ()
 ) -> aiohttp.ClientSession:
     """Create a client without cookies, whose slow requests do not delay others."""
-    resolver = _Resolver(_AddressRule(reach, allow))
+    return _open_session(reach, allow, _KnownLevels())
+
+
+def _open_session(
+    reach: AddressScope, allow: Sequence[str], levels: _KnownLevels
+) -> aiohttp.ClientSession:
+    resolver = _Resolver(_AddressRule(reach, allow), levels)
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(
             limit=0,

@@ -42,7 +42,13 @@ from mcp.shared.auth_utils import check_resource_allowed, resource_url_from_serv
 from pydantic import AnyUrl, ValidationError
 
 from toolgate.errors import InvalidAnswerError, UnreachableError, UpstreamError
-from toolgate.security.outbound import AddressScope, ConnectionOptions, HttpAnswer, Outbound
+from toolgate.security.outbound import (
+    AddressScope,
+    ConnectionOptions,
+    HttpAnswer,
+    Outbound,
+    is_this_machine,
+)
 from toolgate.types import CredentialSpec, Json, ServerSpec
 
 __all__ = [
@@ -138,6 +144,8 @@ class OAuthClient:
         reach = await self._outbound.reach_from(url, options)
         resource = await self._resource(url, reach, options, challenge)
         settings = spec.credentials
+        # Its name may have resolved to another address before the answer than for the answer.
+        reach = await self._outbound.reach_from(url, options)
         issuer = settings.issuer or (
             str(resource.authorization_servers[0]) if resource is not None else ""
         )
@@ -549,8 +557,7 @@ def _check_scheme(url: str, name: str) -> None:
 
 
 def _is_local(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
-    return host in {"localhost", "127.0.0.1", "::1"} or host.startswith("127.")
+    return is_this_machine(urlsplit(url).hostname or "")
 
 
 def _origin(url: str) -> str:

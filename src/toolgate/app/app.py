@@ -83,6 +83,7 @@ class App:
         configured_servers: ConfiguredServers,
         searches: ProjectSearches,
         chat: ChatFactory,
+        tasks: BackgroundTasks,
     ) -> None:
         self.current_settings = parts.settings
         """Returns the current settings."""
@@ -121,11 +122,25 @@ class App:
         self._configured_servers = configured_servers
         self._searches = searches
         self._chat = chat
+        self._tasks = tasks
+        self._is_serving_turns = False
         self._store_end: asyncio.Task[None] | None = None
         self.loop_monitor = LoopMonitor()
         """Watches the event loop while an endpoint serves."""
         self.connect: Callable[[], None] = parts.servers.fleet.allow_connections
         """Connects to the servers, if `open_app` was called with `hold`."""
+
+    def expect_turns(self) -> None:
+        """Load in the background what the first chat turn would otherwise wait for.
+
+        Called once clients can connect. Without a model, nothing is loaded until there is one.
+        """
+        self._is_serving_turns = True
+        self._tasks.start(self.warm_up_chat())
+
+    async def warm_up_chat(self) -> None:
+        """Load what the first chat turn would otherwise wait for; nothing without a model."""
+        await self._chat.warm_up()
 
     @property
     def settings(self) -> Settings:
@@ -182,6 +197,8 @@ class App:
         await self.schemas.reload(fixed.connections)
         await self.packs.reload(fixed.packs, fixed.connections)
         await self._chat.reload()
+        if self._is_serving_turns:
+            self.expect_turns()
 
 
 async def _close_later(store: Store) -> None:
@@ -382,9 +399,13 @@ async def _start(stack: AsyncExitStack, parts: _Parts, connect: ConnectChoice) -
     tasks.start(parts.schemas.watch())
     await chat.reload()
     stack.push_async_callback(chat.aclose)
-    tasks.start(chat.warm_up())
     return App(
-        parts, packs=packs, configured_servers=configured_servers, searches=searches, chat=chat
+        parts,
+        packs=packs,
+        configured_servers=configured_servers,
+        searches=searches,
+        chat=chat,
+        tasks=tasks,
     )
 
 

@@ -6,16 +6,19 @@ Python resolves the deadlock of their import locks by handing them out.
 
 import marshal
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from importlib.util import cache_from_source, find_spec
 from pathlib import Path
 from threading import RLock
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio.to_thread
 
-__all__ = ["cache_bytecode", "load"]
+__all__ = ["cache_bytecode", "load", "run_alone"]
+
+ResultT = TypeVar("ResultT")
 
 _ALONE = RLock()
 
@@ -25,12 +28,17 @@ _HEADER_BYTES = 16
 
 async def load(name: str) -> Any:
     """Import a module in a thread, so that the event loop stays free."""
-    return await anyio.to_thread.run_sync(_load, name)
+    return await run_alone(lambda: import_module(name))
 
 
-def _load(name: str) -> Any:
-    with _ALONE:
-        return import_module(name)
+async def run_alone(function: Callable[[], ResultT]) -> ResultT:
+    """Call a function that imports heavy modules in a thread, and never two at a time."""
+
+    def run() -> ResultT:
+        with _ALONE:
+            return function()
+
+    return await anyio.to_thread.run_sync(run)
 
 
 def cache_bytecode(*packages: str) -> None:

@@ -14,6 +14,8 @@ It knows no wire format and no protocol library: entry points (`server`, `cli`) 
 from collections.abc import Callable
 from typing import cast
 
+import anyio.to_thread
+
 from toolgate.audit import Receipts
 from toolgate.base.tracing import take_trace
 from toolgate.catalog import (
@@ -78,6 +80,7 @@ from toolgate.gateway.results.shaping import ResultShaper
 from toolgate.gateway.visible_catalog import Authorized, VisibleCatalog
 from toolgate.intents.service import IntentService
 from toolgate.prompts import Prompts
+from toolgate.search import load_languages
 from toolgate.security.guards import CallGuardChain
 from toolgate.settings import Settings
 from toolgate.types import (
@@ -181,6 +184,11 @@ class Gateway:
     def settings(self) -> Settings:
         """The active settings."""
         return self._settings()
+
+    async def load_for_messages(self) -> None:
+        """Load what searches and detections otherwise load with the first message: 0.3 CPU s."""
+        await anyio.to_thread.run_sync(load_languages)
+        await self.intents.expect_messages()
 
     def close(self) -> None:
         """Stop listening to the catalog."""

@@ -104,10 +104,29 @@ class IntentRequests:
         detection = await recognizer.detect(message, deciding="semantic")
         return detection.intents == (intent,) and not detection.question
 
-    async def enrich(self, caller: Caller, prompt: str) -> Enrichment:
-        """Add rules and tools to a user message, or return `PASS_THROUGH`."""
+    async def expect_messages(self) -> None:
+        """Load what messages need, and train on example prompts before the first message."""
+        await self._guide.recognizer.expect_messages()
+
+    async def rehearse(self) -> None:
+        """Detect any message once trained, since the first detection takes longer than others."""
+        await self._guide.recognizer.rehearse()
+
+    async def enrich(
+        self, caller: Caller, prompt: str, *, training_wait_s: float | None = None
+    ) -> Enrichment:
+        """Add rules and tools to a user message, or return `PASS_THROUGH`.
+
+        Args:
+            caller: The caller.
+            prompt: The message.
+            training_wait_s: Seconds of the first training after a start for which it is waited
+                for; until it ends, only keywords count. None: the usual time.
+        """
         began = perf_counter()
-        enrichment = await self._guide.enrich(caller, prompt, self.for_caller(caller))
+        enrichment = await self._guide.enrich(
+            caller, prompt, self.for_caller(caller), training_wait_s=training_wait_s
+        )
         self._receipts.simple(
             caller,
             "enrich",

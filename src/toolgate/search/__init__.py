@@ -17,7 +17,12 @@ from toolgate.search.base import (
     SearchStrategy,
 )
 from toolgate.search.index_explanation import IndexedTexts, indexed_texts
-from toolgate.search.lexical.translation import EnglishReading, in_english, languages_of
+from toolgate.search.lexical.translation import (
+    EnglishReading,
+    in_english,
+    languages_of,
+    load_languages,
+)
 from toolgate.search.relevance.calibration import Fit
 from toolgate.search.semantic.index_maintenance import VectorIndex
 from toolgate.search.semantic.tool_vector_store import ToolVectorStore
@@ -61,6 +66,7 @@ __all__ = [
     "in_english",
     "indexed_texts",
     "languages_of",
+    "load_languages",
     "ready",
     "server_summary",
     "shape",

@@ -135,6 +135,7 @@ async def serve(
         app.logins.links.base = public_address(app.settings, address)
         if on_ready is not None:
             application.use_local_key(on_ready(address) or "")
+        app.expect_turns()
         try:
             await server.main_loop()
         finally:

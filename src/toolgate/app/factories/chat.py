@@ -1,9 +1,15 @@
 """Builds the chat models, and the chat once there is a model."""
 
+import logging
 from collections.abc import Callable
 
-from toolgate.base.plugins import make
-from toolgate.chat import ChatService, Engine, HelperModel, TurnServices
+import anyio
+
+from toolgate.base.lazy_loading import run_alone
+from toolgate.base.plugins import check_name, is_importable, make
+from toolgate.base.processes.memory import starting
+from toolgate.chat import ChatService, Engine, HelperModel, Turn, TurnServices, TurnState
+from toolgate.errors import ToolgateError
 from toolgate.gateway.gateway import Gateway
 from toolgate.models.llm import ChatModel, ModelRegistry
 from toolgate.prompts import Prompts
@@ -12,6 +18,8 @@ from toolgate.store import ThreadRepository
 from toolgate.types import PluginSpec
 
 __all__ = ["ChatFactory", "ChatModels"]
+
+log = logging.getLogger(__name__)
 
 
 class ChatModels:
@@ -69,6 +77,7 @@ class ChatFactory:
             settings=lambda: settings().chat,
         )
         self._threads = threads
+        self._engine: _LateEngine | None = None
         self.service: ChatService | None = None
         """Runs chat turns; None until a model is configured."""
 
@@ -81,17 +90,55 @@ class ChatFactory:
         await self._models.reload()
         if self.service is None and self._models.registry.tables:
             engine = PluginSpec(name=self._settings().chat.engine, setting="chat.engine")
-            self.service = ChatService(
-                self._services, self._threads, make("engine", Engine, engine, {})
-            )
+            check_name("engine", engine)
+            if not is_importable("engine", engine.name):
+                make("engine", Engine, engine, {})  # says which library is missing
+            self._engine = _LateEngine(engine)
+            self.service = ChatService(self._services, self._threads, self._engine)
 
     async def warm_up(self) -> None:
-        """Load what the default model needs before the first request."""
-        if self.service is not None:
-            await self._models.registry.warm_up()
+        """Load what the first turn would otherwise wait for: 2 CPU s of imports, most of it."""
+        if self._engine is None:
+            return
+        try:
+            # A scan of all new objects by the collector would hold every request up for 100 ms.
+            with starting():
+                await self._engine.built()
+                await self._models.registry.warm_up()
+                await self._services.gateway.load_for_messages()
+            await self._services.gateway.intents.rehearse()
+        except ToolgateError as error:
+            log.warning("the chat is not warmed up", extra={"reason": str(error)})
+        except Exception:
+            # The first turn meets it again, and its user gets the answer.
+            log.exception("the chat cannot be warmed up")
 
     async def aclose(self) -> None:
         """End running turns, and close the connections to models."""
         if self.service is not None:
             await self.service.aclose()
         await self._models.registry.aclose()
+
+
+class _LateEngine:
+    """The engine of turns, built by the first turn or before: LangGraph takes 0.6 CPU s to import.
+
+    Built in a thread and not before a gateway serves, which would be ready that much later.
+    """
+
+    def __init__(self, spec: PluginSpec) -> None:
+        self._spec = spec
+        self._engine: Engine | None = None
+        self._building = anyio.Lock()
+
+    async def built(self) -> Engine:
+        """Return the engine, built once."""
+        async with self._building:
+            if self._engine is None:
+                self._engine = await run_alone(lambda: make("engine", Engine, self._spec, {}))
+            return self._engine
+
+    async def run(self, turn: Turn, state: TurnState) -> TurnState:
+        """Run a turn to its end."""
+        engine = self._engine or await self.built()
+        return await engine.run(turn, state)

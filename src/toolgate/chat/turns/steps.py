@@ -54,6 +54,12 @@ _SURE = 0.9
 keyword stage (chosen)."""
 
 
+_TRAINING_WAIT_S = 1.0
+"""Seconds of the first training after a start for which turns wait (chosen): a pack of some hundred
+prompts is trained by then. One of ten thousand takes 14 CPU s on a new installation; until then
+its keywords alone count."""
+
+
 async def initialise(turn: Turn, state: TurnState) -> Update:
     """Analyze the question, and choose the tools for the model."""
     question = last_question(state.get("messages", []))
@@ -143,7 +149,9 @@ async def _take_up_decided(turn: Turn) -> None:
 async def _look_for_intent(turn: Turn, question: str) -> list[str]:
     """Find the rules for the question, and call its tool if that is certain. Returns tool keys."""
     async with turn.services.beginning:
-        enrichment = await turn.gateway.intents.enrich(turn.caller, question)
+        enrichment = await turn.gateway.intents.enrich(
+            turn.caller, question, training_wait_s=_TRAINING_WAIT_S
+        )
     detection = enrichment.detection
     if enrichment.text != PASS_THROUGH and enrichment.rules:
         # Every request to a model repeats all rules, but their notes belong to this message.

@@ -290,8 +290,7 @@ async def _wait_settled(app: App, since: str) -> None:
 async def _finish_start(app: App) -> None:
     """Freeze objects after the start, and write no bytecode of modules from then on."""
     await app.gateway.servers.wait_ready(_STARTUP_TIMEOUT_S)
-    if app.chat is not None:
-        await app.chat.models.warm_up()
+    await app.warm_up_chat()
     set_aside()
     # On a full disk, Python before 3.12.8 writes half of the bytecode of an imported module, and
     # can never import that module again (CPython issue 126606).

@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo
 
 import anyio
 
+from toolgate.base.lazy_loading import run_alone
 from toolgate.errors import EmbedderError
 from toolgate.intents.base import NONE, Detection, Intent, IntentSet, StageChoice, StageRequest
 from toolgate.intents.detection.cascade import Cascade
@@ -33,7 +34,10 @@ _PATIENCE_S = 1.0
 """Seconds until training starts if no message arrives (chosen): a start has other work to do."""
 
 _FIRST_S = 20.0
-"""Longest time in seconds that a message waits for the first training (chosen)."""
+"""Seconds of the first training after which messages no longer wait for it (chosen)."""
+
+_ANY_MESSAGE = "What can you do?"
+"""Detected in advance, so that no user waits for what the first detection loads (chosen)."""
 
 _RETRY_S = 30.0
 """Seconds until training is retried after the embedder failed (chosen)."""
@@ -81,7 +85,9 @@ class Recognizer:
         self._detector = self._keyword_detector = self._make_detector(())
         self._meaning = PackStages(embedder=embedder, cache=cache)
         self._train_early = True
+        self._expects_messages = False
         self._training: asyncio.Task[None] | None = None
+        self._training_began: float | None = None
         self._requested = anyio.Event()
 
     @property
@@ -118,7 +124,8 @@ class Recognizer:
         detector = everything = self._make_detector(intent_set.intents)
         if intent_set.keyword_only:
             everything = self._make_detector((*intent_set.intents, *intent_set.keyword_only))
-        self._intent_set, self._detector, self._train_early = intent_set, detector, soon
+        self._intent_set, self._detector = intent_set, detector
+        self._train_early = soon or self._expects_messages
         self._keyword_detector = everything
         self._start_training()
 
@@ -132,11 +139,33 @@ class Recognizer:
         """Whether the semantic prediction for a message is cached."""
         return self._meaning.remembers(message)
 
-    async def wait_for_first_training(self) -> None:
-        """Wait for the first training after a start, not for later ones."""
+    async def expect_messages(self) -> None:
+        """Compile what messages need, and train before the first one from now on."""
+        self._expects_messages = True
+        self._requested.set()
+        if not are_compiled():
+            await run_alone(compile_all)
+
+    async def rehearse(self) -> None:
+        """Detect any message once trained, which unpacks the prompts that others are compared with.
+
+        Raises:
+            EmbedderError: The embedder failed.
+        """
+        await self.wait_for_first_training()
+        await self.detect(_ANY_MESSAGE)
+
+    async def wait_for_first_training(self, within_s: float = _FIRST_S) -> None:
+        """Wait for the first training after a start, not for later ones.
+
+        Args:
+            within_s: Seconds from the beginning of the training until which it is waited for.
+        """
         if self.is_training and not self._meaning.ready:
             # The first training is worth waiting for; during later ones the previous model answers.
-            with anyio.move_on_after(_FIRST_S):
+            began = self._training_began
+            passed_s = 0.0 if began is None else perf_counter() - began
+            with anyio.move_on_after(within_s - passed_s):
                 await self.wait_until_trained()
 
     async def wait_until_trained(self) -> None:
@@ -173,7 +202,7 @@ class Recognizer:
         """
         self._requested.set()
         if not are_compiled():
-            await asyncio.to_thread(compile_all)
+            await run_alone(compile_all)
         zone = zone or self.zone
         if today is None:
             instant = self._clock()
@@ -229,6 +258,7 @@ class Recognizer:
         if self._training is not None:
             self._training.cancel()
         self._requested = anyio.Event()
+        self._training_began = None
         self._training = asyncio.get_running_loop().create_task(
             self._train(self._intent_set, self._meaning, self._requested)
         )
@@ -239,6 +269,7 @@ class Recognizer:
         # Wait for the first message or, if early training is wanted, for a pause after the start.
         with anyio.move_on_after(_PATIENCE_S if self._train_early or meaning.ready else None):
             await requested.wait()
+        self._training_began = perf_counter()
         while True:
             began = perf_counter()
             try:

@@ -170,8 +170,10 @@ class SemanticStage:
         async with self._fitting:
             intents = tuple(intents)
             training_set = training_set_of(intents, unsupported)
-            background = background_texts(_by_language(intents))
-            digest = self._digest_of(training_set, background)
+            # 0.3 s of work for the first pack, and the event loop must stay free.
+            background, digest = await to_thread.run_sync(
+                self._background_of, intents, training_set
+            )
             model = self.model
             if digest != self._digest or model is None:
                 model = await self._trained_model(training_set, background, digest)
@@ -359,6 +361,13 @@ class SemanticStage:
         if path is not None:
             await to_thread.run_sync(_write, path, model)
         return model
+
+    def _background_of(
+        self, intents: Sequence[Intent], training_set: TrainingSet
+    ) -> tuple[tuple[tuple[str, int], ...], str]:
+        """Return the messages to train against, and the digest of the whole training."""
+        background = background_texts(_by_language(intents))
+        return background, self._digest_of(training_set, background)
 
     def _digest_of(self, training_set: TrainingSet, others: Sequence[tuple[str, int]]) -> str:
         identity = self._embedder.identity if self._embedder else ""

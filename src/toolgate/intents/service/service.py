@@ -122,13 +122,23 @@ class IntentService:
 
     # Enrichment
 
-    async def enrich(self, caller: Caller, prompt: str, tools: Toolbox) -> Enrichment:
-        """Return the prompt with the rules for it, or `PASS_THROUGH`."""
+    async def enrich(
+        self, caller: Caller, prompt: str, tools: Toolbox, *, training_wait_s: float | None = None
+    ) -> Enrichment:
+        """Return the prompt with the rules for it, or `PASS_THROUGH`.
+
+        Args:
+            caller: The caller, whose conversation counts.
+            prompt: The message.
+            tools: Tools that the caller may use.
+            training_wait_s: Seconds of the first training after a start for which it is waited
+                for; until it ends, only keywords count. None: the usual time.
+        """
         before = self._conversations.state(caller)
         # Checked first, since detecting caches the prediction.
         remembered = self.recognizer.remembers(_shortened(prompt))
         with observe("intent", chars=len(prompt)):
-            detection = await self._detect(prompt, before.previous)
+            detection = await self._detect(prompt, before.previous, training_wait_s)
         self._record(caller, prompt, detection, "enrich", remembered=remembered)
         named = {name: self.rulebook.rule(name) for name in _intents(detection)}
         with_rules = {name: rule for name, rule in named.items() if rule is not None}
@@ -221,8 +231,13 @@ class IntentService:
     def _names(self, intents: Iterable[str]) -> list[str]:
         return [intent.name if (intent := self._intent(name)) else name for name in intents]
 
-    async def _detect(self, message: str, previous: tuple[str, ...]) -> Detection:
-        await self.recognizer.wait_for_first_training()
+    async def _detect(
+        self, message: str, previous: tuple[str, ...], training_wait_s: float | None = None
+    ) -> Detection:
+        if training_wait_s is None:
+            await self.recognizer.wait_for_first_training()
+        else:
+            await self.recognizer.wait_for_first_training(training_wait_s)
         return await self.recognizer.detect(_shortened(message), previous=previous)
 
     def _record(

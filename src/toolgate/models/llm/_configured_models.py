@@ -9,9 +9,9 @@ from time import monotonic
 from typing import Any, Protocol, cast
 
 import anyio
-import anyio.to_thread
 
 from toolgate.base import json_text
+from toolgate.base.lazy_loading import run_alone
 from toolgate.base.token_estimate import estimate_tokens
 from toolgate.base.tracing import observe
 from toolgate.errors import (
@@ -197,7 +197,7 @@ class ModelRegistry:
         async with self._building:
             if name not in self._built:
                 spec = self._spec(name)
-                self._built[name] = await anyio.to_thread.run_sync(self._make, spec)
+                self._built[name] = await run_alone(lambda: self._make(spec))
             return self._built[name]
 
     async def warm_up(self) -> None:

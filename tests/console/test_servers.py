@@ -265,13 +265,16 @@ async def test_equal_servers_of_several_clients_are_offered_once(
         names = [one["name"] for one in offered]
         assert names == ["wiki", "mine", "mine-gemini", "needy"]
         said = visible_text(page)
-        assert "Claude Code: ~/.claude.json, Cursor: ~/.cursor/mcp.json" in said
+        assert 'title="~/.claude.json, ~/.cursor/mcp.json"><bdi>Claude Code, Cursor</bdi>' in page
         assert "called mine-gemini here" in said
-        assert "odd in Gemini CLI" in said
-        ticked = re.findall(r'name="take" value="[^"]+"(?: (checked))?>', page)
+        assert "odd in Gemini CLI, ~/.gemini/settings.json: " in said
+        ticked = re.findall(r'name="take" value="[^"]+" [^>]*?(checked)?>', page)
         assert ticked == ["checked", "checked", "checked", ""]
         assert "needs NEEDY_KEY, which is not set" in said
         take = [json.dumps(one) for one in offered[:3]]
+        tested = await place.send("servers/check", 200, kind="found", take=take, do="test")
+        assert visible_text(tested.text).count("Failed: ") == 3
+        assert "0 of 3 servers work" in visible_text(tested.text)
         await place.send("servers/save", take=take)
         assert place.app.gateway.servers.names(ADMIN) == ["wiki", "mine", "mine-gemini"]
         again = await place.page("servers/add", found="1")

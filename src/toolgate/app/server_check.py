@@ -1,7 +1,9 @@
-"""Tests a server separately: start, handshake, listing, timing, stop."""
+"""Tests servers separately: start, handshake, listing, timing, stop."""
 
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
 
@@ -9,7 +11,9 @@ from toolgate.app.app import open_app
 from toolgate.settings import AuditSettings, Settings, StoreSettings
 from toolgate.types import Caller, ServerSpec, ServerStatus
 
-__all__ = ["WAIT_S", "Trial", "try_server"]
+__all__ = ["WAIT_S", "Trial", "try_server", "try_servers"]
+
+_CALLER = Caller.local()
 
 WAIT_S = 30.0
 """Seconds that a server may take to answer (chosen)."""
@@ -37,10 +41,17 @@ class Trial:
 
 async def try_server(settings: Settings, spec: ServerSpec) -> Trial:
     """Start a separate instance of a server, list its tools, and stop it; nothing is saved."""
+    return (await try_servers(settings, [spec]))[spec.name]
+
+
+async def try_servers(settings: Settings, specs: Sequence[ServerSpec]) -> dict[str, Trial]:
+    """Do the same with several servers at once; returns the results by name."""
     with tempfile.TemporaryDirectory(prefix="toolgate-") as folder:
         alone = replace(
             settings,
-            servers=(replace(spec, enabled=True, start="always", source="trial"),),
+            servers=tuple(
+                replace(spec, enabled=True, start="always", source="trial") for spec in specs
+            ),
             store=StoreSettings(url=f"sqlite:///{Path(folder).as_posix()}/trial.db"),
             audit=AuditSettings(enabled=False),
             project={},
@@ -48,20 +59,37 @@ async def try_server(settings: Settings, spec: ServerSpec) -> Trial:
             pinned=(),
             files=(),
         )
-        began = perf_counter()
+        began, began_at = perf_counter(), datetime.now(UTC)
         async with open_app(alone, wait_s=WAIT_S) as app:
-            ready_s = perf_counter() - began
-            status = app.gateway.servers.statuses(Caller.local())[0]
-            tools = tuple(
-                tool.name
-                for tool in app.gateway.visible.tools(Caller.local())
-                if tool.server == spec.name
-            )
+            took_s = perf_counter() - began
+            statuses = {status.name: status for status in app.gateway.servers.statuses(_CALLER)}
+            tools = app.gateway.visible.tools(_CALLER)
+    return {
+        spec.name: _trial(
+            spec,
+            statuses[spec.name],
+            tuple(tool.name for tool in tools if tool.server == spec.name),
+            began_at,
+            took_s,
+        )
+        for spec in specs
+    }
+
+
+def _trial(
+    spec: ServerSpec,
+    status: ServerStatus,
+    tools: tuple[str, ...],
+    began_at: datetime,
+    took_s: float,
+) -> Trial:
     is_ok = status.state == "ready"
+    if is_ok and status.listed_at:
+        took_s = min(took_s, (datetime.fromisoformat(status.listed_at) - began_at).total_seconds())
     error = spec.problem or status.last_error or f"No answer within {WAIT_S:.0f} seconds."
     return Trial(
         ok=is_ok,
-        ready_s=round(ready_s, 3),
+        ready_s=round(max(0.0, took_s), 3),
         error="" if is_ok else error,
         status=status,
         tools=tools,

@@ -11,7 +11,7 @@ import orjson
 from starlette.responses import Response
 
 from toolgate.app.failure_causes import cause_of_status
-from toolgate.app.server_check import try_server
+from toolgate.app.server_check import Trial, try_servers
 from toolgate.base.names import natural_order
 from toolgate.console.activity import RANGES, activity_of, range_asked
 from toolgate.console.known_servers import KNOWN_SERVERS
@@ -32,7 +32,7 @@ from toolgate.settings import (
     translate,
 )
 from toolgate.settings.clients.choices import Choice, choose_servers, with_tilde
-from toolgate.settings.clients.supported import ClientFile, Machine, find
+from toolgate.settings.clients.supported import Machine, find
 from toolgate.types import EntryKind, Json, ServerSpec, ServerStatus, json_object
 
 __all__ = ["ROUTES", "clients_on_this_machine"]
@@ -61,8 +61,11 @@ class Candidate:
     config: Json
     """Keys of `[server.NAME]`."""
 
-    location: str = ""
-    """Where it was found."""
+    clients: str = ""
+    """The clients that have it."""
+
+    files: tuple[str, ...] = ()
+    """The files that have it."""
 
     notices: tuple[str, ...] = ()
     """What could not be converted."""
@@ -284,7 +287,7 @@ async def _check(request: PageRequest) -> Response:
     if not candidates:
         raise ArgumentError("No server given.", hint="Fill in one of the forms.")
     if request.value("do") == "test":
-        candidates = [await _tried(request, candidate) for candidate in candidates]
+        candidates = await _tried(request, candidates)
     return request.page(
         "server_check.html",
         candidates=candidates,
@@ -435,12 +438,17 @@ def _servers_of_clients(present: Sequence[ServerSpec]) -> list[Candidate]:
     for choice in choices:
         if choice.state == "same" and choice.name in by_name:
             equal = by_name[choice.name]
-            location = f"{equal.location}, {_of_client(choice.file)}"
-            by_name[choice.name] = replace(equal, location=location)
+            other = _of_choice(choice)
+            by_name[choice.name] = replace(
+                equal,
+                clients=", ".join(dict.fromkeys((equal.clients, other.clients))),
+                files=tuple(dict.fromkeys((*equal.files, *other.files))),
+            )
         elif choice.state == "same":
             by_name[choice.name] = _of_choice(choice)
     problems = [
-        f"{choice.server.name} in {_of_client(choice.file)}: {'; '.join(choice.remarks)}."
+        f"{choice.server.name} in {choice.file.client.title},"
+        f" {with_tilde(choice.file.path, home_dir())}: {'; '.join(choice.remarks)}."
         for choice in choices
         if choice.state in {"client_only", "broken"}
     ]
@@ -458,15 +466,12 @@ def _of_choice(choice: Choice) -> Candidate:
     return Candidate(
         name=choice.name,
         config=config,
-        location=_of_client(choice.file),
+        clients=choice.file.client.title,
+        files=(with_tilde(choice.file.path, home_dir()),),
         notices=choice.remarks if choice.state == "new" else (),
         is_present=choice.state == "same",
         is_selected=not (choice.is_disabled or choice.needs or choice.off),
     )
-
-
-def _of_client(file: ClientFile) -> str:
-    return f"{file.client.title}: {with_tilde(file.path, home_dir())}"
 
 
 def _read_candidate(text: str) -> Candidate:
@@ -477,13 +482,27 @@ def _read_candidate(text: str) -> Candidate:
     return Candidate(name=str(fields.get("name", "")), config=json_object(fields.get("config")))
 
 
-async def _tried(request: PageRequest, candidate: Candidate) -> Candidate:
+async def _tried(request: PageRequest, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Test servers, all at once."""
+    checked = [_with_spec(candidate) for candidate in candidates]
+    specs = {spec.name: spec for _, spec in checked if spec is not None}
+    trials = await try_servers(request.app.settings, tuple(specs.values())) if specs else {}
+    return [
+        candidate if spec is None else replace(candidate, trial=_shown_trial(trials[spec.name]))
+        for candidate, spec in checked
+    ]
+
+
+def _with_spec(candidate: Candidate) -> tuple[Candidate, ServerSpec | None]:
+    """Return a candidate with its configuration; without, and with the error, if it is invalid."""
     try:
-        spec = server_spec(candidate.name, candidate.config)
+        return candidate, server_spec(candidate.name, candidate.config)
     except ToolgateError as error:
-        return replace(candidate, error=str(error))
-    done = await try_server(request.app.settings, spec)
-    return replace(candidate, trial=asdict(done))
+        return replace(candidate, error=str(error)), None
+
+
+def _shown_trial(trial: Trial) -> Json:
+    return asdict(trial) | ({} if trial.ok else {"error": cause_of_status(trial.status).found})
 
 
 ROUTES = (

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 import orjson
 
-from toolgate.databases.statements.values import plain
+from toolgate.databases.statements.values import plain, shortened
 
 __all__ = ["QueryLimits", "QueryResult", "ResultColumn", "result_of"]
 
@@ -88,11 +88,16 @@ def _taken(
     taken: list[tuple[Any, ...]] = []
     left = limits.size_bytes
     truncated = False
-    longest = min(_LONGEST_VALUE, max(64, limits.size_bytes // (2 * max(1, len(kinds)))))
+    share = limits.size_bytes // max(1, len(kinds))
+    longest = min(_LONGEST_VALUE, max(64, share // 2))
     for row in rows:
         if len(taken) == limits.rows:
             return taken, True
-        values = tuple(plain(value, max_chars=longest) for value in row)
+        whole = [plain(value, max_chars=longest) for value in row]
+        values = tuple(_within(value, max(64, share)) for value in whole)
+        truncated = truncated or any(
+            after is not before for after, before in zip(values, whole, strict=True)
+        )
         left -= len(orjson.dumps(values, default=str))
         if left < 0 and taken:
             return taken, True
@@ -102,6 +107,15 @@ def _taken(
             if isinstance(value, str | bytes) and len(value) > longest:
                 truncated = True
     return taken, truncated
+
+
+def _within(value: object, max_chars: int) -> object:
+    """JSON of more than `max_chars` as the beginning of its text."""
+    if isinstance(value, dict | list):
+        text = orjson.dumps(value, default=str).decode()
+        if len(text) > max_chars:
+            return shortened(text, max_chars)
+    return cast("object", value)
 
 
 def _columns(

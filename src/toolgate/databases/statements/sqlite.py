@@ -4,12 +4,14 @@ An SQLite function runs within one step, where neither a timer nor an interrupt 
 the process must be killable.
 """
 
+import json
+import re
 import sqlite3
 import time
 from collections.abc import Generator
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Never
 from urllib.parse import quote
 
 from toolgate.databases.statements.errors import SQLITE_VALUE_MB
@@ -32,6 +34,12 @@ _READ_PRAGMAS: Final = frozenset(
         *("foreign_key_list", "data_version"),
     }
 )
+_PROBE: Final = "toolgate result"
+"""Name of a temporary view, which no statement can mean by accident."""
+
+_JSON: Final = re.compile(r"\s*jsonb?\b", re.IGNORECASE)
+"""A declared type of JSON. SQLite has no such type, but keeps what the table declares."""
+
 _NO_FUNCTIONS: Final = frozenset(
     {"load_extension", "fts3_tokenizer", "readfile", "writefile", "edit", "fsdir", "lsdir"}
 )
@@ -84,10 +92,61 @@ def _ask(driver: sqlite3.Connection, statement: str) -> Generator[Any]:
     # Text that is not UTF-8 is decoded as far as possible instead of failing the whole result.
     driver.text_factory = _text
     _connect_virtual_tables(driver, statement)
+    declared = _declared_types(driver, statement)
     driver.set_authorizer(_allowed)
     with closing(driver.execute(statement)) as cursor:
-        yield [(column[0], "") for column in cursor.description or ()]
-        yield from cursor
+        names = [column[0] for column in cursor.description or ()]
+        if len(declared) != len(names):
+            declared = [""] * len(names)
+        is_json = [_JSON.match(type_) is not None for type_ in declared]
+        yield [(name, "json" if json_ else "") for name, json_ in zip(names, is_json, strict=True)]
+        if not any(is_json):
+            yield from cursor
+            return
+        for row in cursor:
+            yield tuple(
+                _json_value(driver, value) if json_ else value
+                for value, json_ in zip(row, is_json, strict=True)
+            )
+
+
+def _declared_types(driver: sqlite3.Connection, statement: str) -> list[str]:
+    """The types that tables declare for the columns of a result; empty if it is no query.
+
+    Python's library does not tell them, but SQLite does for a view. The view is in the temporary
+    database of the connection, so that the file stays as it is, and nothing is run.
+    """
+    try:
+        driver.execute(f'CREATE TEMP VIEW "{_PROBE}" AS {statement}').close()
+        try:
+            rows = driver.execute(f'PRAGMA temp.table_info("{_PROBE}")').fetchall()
+        finally:
+            driver.execute(f'DROP VIEW temp."{_PROBE}"').close()
+    except (sqlite3.Error, sqlite3.Warning):
+        return []  # if the statement is wrong, running it says how
+    return [str(row[2]) for row in rows]
+
+
+def _json_value(driver: sqlite3.Connection, value: object) -> object:
+    """The value of a JSON column; what is not JSON stays as it is."""
+    if isinstance(value, bytes):
+        # The binary form, from SQLite 3.45 on: https://sqlite.org/jsonb.html
+        try:
+            (text,) = driver.execute("SELECT json(?)", (value,)).fetchone()
+        except sqlite3.Error:
+            return value
+    elif isinstance(value, str):
+        text = value
+    else:
+        return value  # such a column stores numbers as numbers
+    try:
+        return json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        return value
+
+
+def _no_constant(name: str) -> Never:
+    raise ValueError(f"{name} is not JSON")
 
 
 def _text(raw: bytes) -> str:

@@ -1,6 +1,7 @@
 """Database values as lossless JSON of bounded size."""
 
 import base64
+import json
 import math
 from collections.abc import Mapping
 from datetime import date, datetime, time, timedelta
@@ -51,7 +52,10 @@ def plain(value: object, *, max_chars: int, depth: int = 0) -> Any:
         return plain(value.value, max_chars=max_chars, depth=depth)
     if depth < _DEEP and isinstance(value, Mapping):
         pairs = cast("Mapping[object, object]", value).items()
-        return {str(key): plain(pair, max_chars=max_chars, depth=depth + 1) for key, pair in pairs}
+        return {
+            shortened(str(key), max_chars): plain(pair, max_chars=max_chars, depth=depth + 1)
+            for key, pair in pairs
+        }
     if depth < _DEEP and isinstance(value, list | tuple | set | frozenset):
         parts = cast("list[object]", value)
         return [plain(part, max_chars=max_chars, depth=depth + 1) for part in parts]
@@ -98,4 +102,5 @@ def _text_of(value: object) -> str:
     read: object = getattr(value, "read", None)  # a large object of Oracle
     if callable(read):
         return str(read())
-    return str(value)
+    # Below the deepest level, JSON stays JSON, as text.
+    return json.dumps(value, default=str) if isinstance(value, dict | list) else str(value)

@@ -295,6 +295,103 @@ async def test_options_that_are_none_are_named(
     assert said in result
 
 
+DOCUMENTS = """
+CREATE TABLE notes (id INTEGER PRIMARY KEY, doc JSON, more jsonb NOT NULL, said TEXT);
+CREATE VIEW latest AS SELECT doc AS newest FROM notes WHERE id = 1;
+INSERT INTO notes VALUES (1, '{"a": [1, null, 2.5], "b": {"c": "Böb"}}', '[true]', '{"a": 1}');
+INSERT INTO notes VALUES (2, '{"a": 1', '"text"', NULL), (3, NULL, '7', NULL);
+INSERT INTO notes VALUES (4, '{"a": NaN}', '{"large": 9007199254740993}', NULL);
+INSERT INTO notes VALUES (5, x'00ff', '{"\\ud800": "\\ud800"}', NULL);
+"""
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    return run(tmp_path / "notes.db", DOCUMENTS)
+
+
+async def test_json_columns_of_sqlite_are_json_and_what_is_not_json_there_stays_text(
+    tmp_path: Path, notes: Path
+) -> None:
+    async with gateway(tmp_path, connection("notes", sqlite_url(notes))) as app:
+        text, found = await call(app, "query", sql="select * from notes order by id;")
+
+    assert [row["doc"] for row in found["rows"]] == [
+        {"a": [1, None, 2.5], "b": {"c": "Böb"}},
+        '{"a": 1',
+        None,
+        '{"a": NaN}',
+        "AP8=",
+    ]
+    assert [row["more"] for row in found["rows"]] == [
+        [True],
+        "text",
+        7,
+        {"large": "9007199254740993"},
+        {"?": "?"},
+    ]
+    assert found["rows"][0]["said"] == '{"a": 1}'
+    types = {column["name"]: column["type"] for column in found["columns"]}
+    assert types == {"id": "integer", "doc": "json", "more": "json", "said": "text"}
+    assert '{"a":[1,null,2.5],"b":{"c":"Böb"}}' in text
+    assert not found["truncated"]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select newest from latest",
+        "with n as (select * from notes) select doc from n where id = 1 -- all",
+        "select x.doc as d from (select doc, id from notes) x join latest l on x.id = 1",
+        "select doc from notes where id = 1 union all select doc from notes where id = 9",
+    ],
+)
+async def test_json_is_told_through_views_and_subqueries(
+    tmp_path: Path, notes: Path, sql: str
+) -> None:
+    before = notes.read_bytes()
+    async with gateway(tmp_path, connection("notes", sqlite_url(notes))) as app:
+        _, found = await call(app, "query", sql=sql)
+
+    (value,) = found["rows"][0].values()
+    assert value == {"a": [1, None, 2.5], "b": {"c": "Böb"}}
+    assert notes.read_bytes() == before
+
+
+@pytest.mark.parametrize("doc", ["[" * 5_000 + "]" * 5_000, "[" * 60 + "]" * 60])
+async def test_deep_json_of_sqlite_is_still_json_or_its_text(tmp_path: Path, doc: str) -> None:
+    path = run(tmp_path / "deep.db", f"CREATE TABLE t (doc JSON); INSERT INTO t VALUES ('{doc}')")
+    async with gateway(tmp_path, connection("deep", sqlite_url(path))) as app:
+        _, found = await call(app, "query", sql="select doc from t")
+
+    value, depth = found["rows"][0]["doc"], 0
+    while isinstance(value, list):
+        (value,), depth = value, depth + 1
+    assert depth * "[" + str(value) + depth * "]" == doc
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+async def test_large_json_keeps_within_the_limit_of_a_result(
+    tmp_path: Path, request: pytest.FixtureRequest, kind: str
+) -> None:
+    if kind == "sqlite":
+        items = f"[{', '.join(map(str, range(50_000)))}]"
+        path = run(
+            tmp_path / "l.db", f"CREATE TABLE t (doc JSON); INSERT INTO t VALUES ('{items}')"
+        )
+        url, sql = sqlite_url(path), "select doc from t"
+    else:
+        url = request.getfixturevalue("postgres").url()
+        sql = "select to_jsonb(array(select generate_series(0, 49999))) as doc"
+    async with gateway(tmp_path, connection("large", url)) as app:
+        _, found = await call(app, "query", sql=sql)
+
+    (row,) = found["rows"]
+    assert row["doc"].startswith("[0,1,2,3,")
+    assert len(row["doc"]) <= 200_100
+    assert found["truncated"]
+
+
 # PostgreSQL
 
 

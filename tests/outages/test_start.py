@@ -30,6 +30,7 @@ from tests.real.processes import (
     wait_until,
 )
 from tests.server.http_gateway import headers_for, modern
+from toolgate.audit import ChainSigner, verify_audit
 from toolgate.store import AuditFilter, make_store
 
 pytestmark = [
@@ -197,12 +198,44 @@ async def test_with_open_a_gateway_without_its_store_runs_and_says_so(
             await load.until_answered(5)
         assert load.refused == []
         assert running.metric("toolgate_store_up") == 0
+        until = "it works again" if outage is full else "a restart"
         wait_until(
-            lambda: log_has(running.log, "WARNING: nothing is kept until a restart"),
+            lambda: log_has(running.log, f"WARNING: nothing is kept until {until}"),
             within_s=HANG_S,
             what="a warning",
         )
     assert (folder / "ledger.txt").read_text().count("\n") >= 5
+
+
+async def test_a_new_store_is_kept_once_its_disk_has_room(folder: Path) -> None:
+    """What was made in memory meanwhile is in it, and its audit log verifies."""
+    store = full(folder, None)
+    store = replace(store, prelude=SHORT_WAIT + store.prelude)
+    with starting(folder, store, auth="required") as running:
+        running.wait_ready("ledger")
+        body = json.dumps({"name": "anna", "allow": ["ledger"]}).encode()
+        headers = {"X-Toolgate-Key": running.run.key, "Content-Type": "application/json"}
+        request = urllib.request.Request(f"{running.run.address}/api/v1/tokens", body, headers)
+        with urllib.request.urlopen(request, timeout=HANG_S) as answer:
+            token = json.load(answer)["token"]
+        assert "before" in await anyio.to_thread.run_sync(call_as, running, token, "before")
+        assert running.metric("toolgate_store_up") == 0
+        store.end(psutil.Process(running.run.pid))
+        await until_metric(running, "toolgate_store_up", 1)
+        assert "after" in await anyio.to_thread.run_sync(call_as, running, token, "after")
+    reopened = make_store(store.url)
+    await reopened.open()
+    try:
+        calls = await reopened.audit.select(AuditFilter(action="call", limit=100))
+        verified = await verify_audit(reopened, ChainSigner(bytes(32)))
+    finally:
+        await reopened.close()
+    assert [record.phase for record in calls].count("outcome") == 2
+    assert not verified.faults
+    assert verified.last > 2
+    with starting(folder, replace(store, prelude=""), auth="required") as running:
+        running.wait_ready("ledger")
+        assert "again" in await anyio.to_thread.run_sync(call_as, running, token, "again")
 
 
 @OUTAGES

@@ -91,8 +91,8 @@ class App:
         """All operations, by subject."""
         self.store = parts.storage.store
         """The relational store."""
-        self.store_problem = parts.storage.problem
-        """Why the configured store cannot be used, so that nothing is stored; empty if it can."""
+        self.store_outage = parts.storage.outage
+        """Whether the configured store cannot be used, so that nothing is kept."""
         self.recorder = parts.storage.audit.recorder
         """Writes audit records."""
         self.sealer = parts.storage.audit.signer
@@ -141,6 +141,11 @@ class App:
     async def warm_up_chat(self) -> None:
         """Load what the first chat turn would otherwise wait for; nothing without a model."""
         await self._chat.warm_up()
+
+    @property
+    def store_problem(self) -> str:
+        """Why the configured store cannot be used, so that nothing is kept; empty if it can."""
+        return self.store_outage.reason
 
     @property
     def settings(self) -> Settings:
@@ -396,6 +401,7 @@ async def _start(stack: AsyncExitStack, parts: _Parts, connect: ConnectChoice) -
             sign=parts.storage.audit.signer.sign_cut,
         )
     )
+    tasks.start(parts.storage.outage.end(parts.storage.store))
     tasks.start(parts.schemas.watch())
     await chat.reload()
     stack.push_async_callback(chat.aclose)

@@ -9,7 +9,7 @@ import hashlib
 import hmac
 import json
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -388,11 +388,19 @@ async def sign_chain_end(store: Store, sealer: ChainSigner, *, after: int) -> in
     return ends.last
 
 
-async def sign_periodically(store: Store, sealer: ChainSigner, *, every_s: float = 300.0) -> None:
-    """Sign the end of the chain every `every_s` seconds, until cancelled."""
+async def sign_periodically(
+    store: Store,
+    sealer: ChainSigner,
+    *,
+    every_s: float = 300.0,
+    may_sign: Callable[[], bool] = lambda: True,
+) -> None:
+    """Sign the end of the chain every `every_s` seconds if that is allowed, until cancelled."""
     through = 0
     while True:
         await anyio.sleep(every_s)
+        if not may_sign():
+            continue
         try:
             through = await sign_chain_end(store, sealer, after=through)
         except StoreError as error:

@@ -6,6 +6,7 @@ from toolgate.store._batch_writer import BatchWriter
 from toolgate.store.base import (
     IntegrityReport,
     PrunedCounts,
+    RelocatableStore,
     Retention,
     SchemaUpgrade,
     SqlAccess,
@@ -145,6 +146,7 @@ __all__ = [
     "ProjectRepository",
     "PromptRepository",
     "PrunedCounts",
+    "RelocatableStore",
     "ResultRepository",
     "ResultSummary",
     "Retention",

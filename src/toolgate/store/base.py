@@ -24,6 +24,7 @@ from toolgate.store.repositories.usage import UsageRepository
 __all__ = [
     "IntegrityReport",
     "PrunedCounts",
+    "RelocatableStore",
     "Retention",
     "SchemaUpgrade",
     "SqlAccess",
@@ -318,6 +319,28 @@ class Store(Protocol):
 
     async def sizes(self) -> dict[str, int]:
         """Total size in bytes (`total`) and number of rows by table, for `toolgate doctor`."""
+        ...
+
+
+@runtime_checkable
+class RelocatableStore(Protocol):
+    """A new store that can begin in memory while its disk is full or not writable."""
+
+    async def open_in_memory(self) -> bool:
+        """Begin in memory; False if there is a store on the disk already, or something else.
+
+        Raises:
+            StoreError: The disk cannot be read.
+        """
+        ...
+
+    async def move_to_disk(self) -> None:
+        """Move everything to the disk and go on there.
+
+        Raises:
+            StoreError: The disk cannot be written yet, or there is a store on it now; everything
+                stays in memory.
+        """
         ...
 
 

@@ -140,10 +140,11 @@ class PostgresStore(SqlStore):
             isolation_level="REPEATABLE READ", postgresql_readonly=True
         )
 
-        def write(connection: Connection) -> None:
-            backups.write_file(connection, target)
+        def write() -> None:
+            with self._translated(), engine.begin() as connection:
+                backups.write_file(connection, target)
 
-        await anyio.to_thread.run_sync(self._transact, write, engine, limiter=self._reads)
+        await anyio.to_thread.run_sync(write, limiter=self._reads)
 
     async def restore(self, source: Path) -> dict[str, int]:
         """Replace all rows."""

@@ -90,6 +90,44 @@ class SqliteStore(SqlStore):
         """Migrate the schema, as opening does."""
         return await anyio.to_thread.run_sync(self._open, limiter=self._writes)
 
+    async def open_in_memory(self) -> bool:
+        """Begin a new store in memory; False if there is one in the file already."""
+        return await anyio.to_thread.run_sync(self._open_in_memory, limiter=self._writes)
+
+    def _open_in_memory(self) -> bool:
+        with self._translated():
+            if sqlite_file.has_tables(self._path):
+                return False
+            self._replace_engine(sqlite_file.MEMORY)
+            self._use_one_connection()
+            self._bring_up_to_date()
+        return True
+
+    async def move_to_disk(self) -> None:
+        """Move a store that began in memory to its file."""
+        await anyio.to_thread.run_sync(self._move_to_disk, limiter=self._writes)
+
+    def _move_to_disk(self) -> None:
+        with self._alone, self._translated():
+            if sqlite_file.has_tables(self._path):
+                failure = StoreError(
+                    f"Another process has begun a store in {self._path}.", hint="Restart Toolgate."
+                )
+                failure.retryable = False
+                raise failure
+            sqlite_file.prepare_file(self._path)
+            with self._engine.connect() as connection:
+                sqlite_file.copy_into(sqlite_file.driver(connection), self._path)
+            self._replace_engine(self._path)
+            self._use_wal()
+
+    def _replace_engine(self, path: Path, *, is_exclusive: bool = False) -> None:
+        self._engine.dispose()
+        self.__dict__.pop("_writing_engine", None)
+        self._engine = sqlite_file.file_engine(
+            path, busy_timeout_s=self._busy_timeout_s, is_exclusive=is_exclusive
+        )
+
     async def exists(self) -> bool:
         """Whether the file exists and is not empty; creates nothing."""
         return self._path.is_file() and await super().exists()
@@ -161,11 +199,7 @@ class SqliteStore(SqlStore):
             "the disk is full: the store is locked for other programs until a restart",
             extra={"file": str(self._path)},
         )
-        self._engine.dispose()
-        self.__dict__.pop("_writing_engine", None)
-        self._engine = sqlite_file.file_engine(
-            self._path, busy_timeout_s=self._busy_timeout_s, is_exclusive=True
-        )
+        self._replace_engine(self._path, is_exclusive=True)
         self._use_one_connection()
         return self._open_file()
 

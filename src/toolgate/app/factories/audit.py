@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
@@ -49,9 +50,22 @@ class AuditParts:
 
 
 def open_audit(
-    stack: AsyncExitStack, settings: Settings, store: Store, installation_key: bytes
+    stack: AsyncExitStack,
+    settings: Settings,
+    store: Store,
+    installation_key: bytes,
+    *,
+    may_sign: Callable[[], bool],
 ) -> AuditParts:
     """Open the audit log of a gateway; closing the stack writes, signs and closes it.
+
+    Args:
+        stack: Closes what is opened.
+        settings: The destinations.
+        store: The store.
+        installation_key: Key for signatures where no other can be kept.
+        may_sign: Whether the store is on disk. Signatures of records that are lost with the memory
+            would call them removed.
 
     Raises:
         SettingError: A destination is missing or does not exist, or the key is invalid.
@@ -64,8 +78,10 @@ def open_audit(
     is_kept = settings.audit.enabled and "store" in settings.audit.sinks and not is_memory
     if is_kept:
         stack.push_async_callback(writer.stop)
-    stack.push_async_callback(_sign_at_the_end, store, recorder, signer)
-    stack.push_async_callback(_end, asyncio.create_task(sign_periodically(store, signer)))
+    stack.push_async_callback(_sign_at_the_end, store, recorder, signer, may_sign)
+    stack.push_async_callback(
+        _end, asyncio.create_task(sign_periodically(store, signer, may_sign=may_sign))
+    )
     if is_kept:
         stack.push_async_callback(_end, asyncio.create_task(writer.run()))
     writer_id = writer.writer_id if is_kept else ""
@@ -100,9 +116,11 @@ def _recorder(settings: AuditSettings, store: Store) -> FanoutRecorder:
     return FanoutRecorder([Recorder(place, enabled=is_on) for place in places or [store.audit]])
 
 
-async def _sign_at_the_end(store: Store, recorder: FanoutRecorder, signer: ChainSigner) -> None:
+async def _sign_at_the_end(
+    store: Store, recorder: FanoutRecorder, signer: ChainSigner, may_sign: Callable[[], bool]
+) -> None:
     await recorder.aclose()
-    if recorder.status().written:
+    if recorder.status().written and may_sign():
         try:
             await sign_chain_end(store, signer, after=0)
         except StoreError as error:

@@ -12,17 +12,19 @@ from toolgate.base.plugins import make
 from toolgate.base.signing import Signer
 from toolgate.errors import StoreError
 from toolgate.settings import Settings, StoreSettings, data_dir, default_store_url
-from toolgate.store import Store, make_store
+from toolgate.store import RelocatableStore, Store, make_store
 from toolgate.store.vectors import VectorStore
 from toolgate.types import PluginSpec
 
-__all__ = ["Storage", "open_storage"]
+__all__ = ["Storage", "StoreOutage", "open_storage"]
 
 log = logging.getLogger(__name__)
 
 _IN_MEMORY = "sqlite://"
 _RETRY_S = 1.0
 """Seconds between two attempts to open the store (chosen)."""
+_MOVE_S = 5.0
+"""Seconds between two attempts to move a store from memory to its disk (chosen)."""
 
 
 class VectorStores:
@@ -70,8 +72,33 @@ class Storage:
     audit: AuditParts
     """Writes and signs the audit log."""
 
-    problem: str = ""
-    """Why the configured store cannot be opened, so that nothing is stored; empty if it is open."""
+    outage: "StoreOutage"
+    """Whether the configured store cannot be used, so that nothing is kept."""
+
+
+class StoreOutage:
+    """A configured store that could not be opened at the start."""
+
+    def __init__(self) -> None:
+        """Start without an outage."""
+        self.reason = ""
+        """Why nothing is kept; empty if the store can be used."""
+        self.ends_itself = False
+        """Whether what is in memory is moved to the store once that works."""
+
+    async def end(self, store: Store) -> None:
+        """Move a store that began in memory to its disk as soon as that works."""
+        while self.ends_itself and isinstance(store, RelocatableStore):
+            await anyio.sleep(_MOVE_S)
+            try:
+                await store.move_to_disk()
+            except StoreError as error:
+                if not error.retryable:
+                    self.reason, self.ends_itself = error.full_text, False
+                    log.critical("nothing is kept until a restart", extra={"error": self.reason})
+                continue
+            self.reason, self.ends_itself = "", False
+            log.warning("the store can be written: what was in memory is in it now")
 
 
 async def open_storage(stack: AsyncExitStack, settings: Settings, *, wait_s: float) -> Storage:
@@ -88,19 +115,24 @@ async def open_storage(stack: AsyncExitStack, settings: Settings, *, wait_s: flo
         StoreError: The store cannot be opened.
         StoreVersionError: Its schema must be upgraded, or is newer than this version.
     """
-    problem = ""
+    url, outage = settings.store.url or default_store_url(), StoreOutage()
     try:
-        store, key = await _open(settings.store.url or default_store_url(), wait_s)
+        store, key = await _open(url, wait_s)
     except StoreError as error:
         if not wait_s or not error.retryable or settings.audit.on_failure == "closed":
             raise
-        problem = error.full_text
+        outage.reason = error.full_text
+        begun = await _begin_in_memory(url)
+        outage.ends_itself = begun is not None
         log.critical(
-            "the store cannot be opened: running without one, nothing is kept; restart to use it",
-            extra={"error": problem},
+            "the store cannot be opened: running without one, nothing is kept; %s",
+            "retrying" if outage.ends_itself else "restart to use it",
+            extra={"error": outage.reason},
         )
-        settings = replace(settings, store=StoreSettings(url=_IN_MEMORY))
-        store, key = await _open(_IN_MEMORY, 0.0)
+        if begun is None:
+            settings = replace(settings, store=StoreSettings(url=_IN_MEMORY))
+            begun = await _open(_IN_MEMORY, 0.0)
+        store, key = begun
     stack.push_async_callback(store.close)
     vectors = VectorStores(store)
     stack.push_async_callback(vectors.aclose)
@@ -108,9 +140,21 @@ async def open_storage(stack: AsyncExitStack, settings: Settings, *, wait_s: flo
         store=store,
         vectors=vectors,
         signer=Signer(key),
-        audit=open_audit(stack, settings, store, key),
-        problem=problem,
+        audit=open_audit(stack, settings, store, key, may_sign=lambda: not outage.reason),
+        outage=outage,
     )
+
+
+async def _begin_in_memory(url: str) -> tuple[Store, bytes] | None:
+    """Begin a new store in memory, which moves to its disk later; None if that is impossible."""
+    store = make_store(url)
+    try:
+        if isinstance(store, RelocatableStore) and await store.open_in_memory():
+            return store, await store.secret(INSTALLATION_KEY)
+    except StoreError:
+        log.debug("a store in memory cannot move to the disk later", exc_info=True)
+    await store.close()
+    return None
 
 
 async def _open(url: str, wait_s: float) -> tuple[Store, bytes]:

@@ -250,7 +250,8 @@ async def _report_start(
     if workers > 1:
         _print(f"  workers       {workers}, each with its own connections to the servers below")
     if app.store_problem:
-        _print(f"  WARNING: nothing is kept until a restart, the store fails: {app.store_problem}")
+        until = "it works again" if app.store_outage.ends_itself else "a restart"
+        _print(f"  WARNING: nothing is kept until {until}, the store fails: {app.store_problem}")
     for notice in app.settings.notices:
         _print(f"  note: {notice}")
     for run in other_gateways:

@@ -7,7 +7,7 @@ asynchronous driver or greenlets are needed.
 import sqlite3
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeAlias, TypeVar
 
 import anyio
@@ -84,11 +84,11 @@ class SqlDatabase:
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         """Run work that reads, in one transaction."""
-        return await self._run(work, self._engine, self._reads)
+        return await self._run(work, self._reads)
 
     async def write(self, work: Callable[[Connection], T]) -> T:
         """Run work that reads and writes, in one transaction."""
-        return await self._run(work, self._writing_engine, self._writes)
+        return await self._run(work, self._writes, writes=True)
 
     async def fetch_all(self, query: Executable, convert: Callable[[RowMapping], T]) -> list[T]:
         """All rows of a query, converted."""
@@ -129,7 +129,7 @@ class SqlDatabase:
         def read(connection: Connection) -> T:
             return work(_driver(connection))
 
-        return await self._run(read, self._engine, self._reads, abandon_on_cancel=True)
+        return await self._run(read, self._reads, abandon_on_cancel=True)
 
     async def writing(self, work: Callable[[Any], T]) -> T:
         """Read and write with the driver's connection, all or nothing."""
@@ -137,9 +137,9 @@ class SqlDatabase:
 
     async def maintaining(self, work: Callable[[Any], T]) -> T:
         """Run work that must not be in a transaction."""
-        engine = self._engine.execution_options(isolation_level="AUTOCOMMIT")
 
         def run() -> T:
+            engine = self._engine.execution_options(isolation_level="AUTOCOMMIT")
             with self._translated(), engine.connect() as connection:
                 return work(_driver(connection))
 
@@ -148,25 +148,22 @@ class SqlDatabase:
     async def _run(
         self,
         work: Callable[[Connection], T],
-        engine: Engine,
         limiter: anyio.CapacityLimiter,
         *,
+        writes: bool = False,
         abandon_on_cancel: bool = False,
     ) -> T:
         """Run a transaction in a thread; a caller with a deadline waits no longer than that."""
         deadline = current_deadline()
         attempt = None if deadline is None else TransactionAttempt()
         running = anyio.to_thread.run_sync(
-            self._transact,
-            work,
-            engine,
-            attempt,
+            partial(self._transact, work, attempt, writes=writes),
             limiter=limiter,
             abandon_on_cancel=abandon_on_cancel,
         )
         if deadline is None or attempt is None:
             return await running
-        return await deadline.wait_for(running, attempt, saves=engine is self._writing_engine)
+        return await deadline.wait_for(running, attempt, saves=writes)
 
     @cached_property
     def _writing_engine(self) -> Engine:
@@ -176,15 +173,16 @@ class SqlDatabase:
     def _transact(
         self,
         work: Callable[[Connection], T],
-        engine: Engine,
-        attempt: TransactionAttempt | None = None,
+        attempt: TransactionAttempt | None,
+        *,
+        writes: bool,
     ) -> T:
         if attempt is None:
-            with self._alone, self._translated(), engine.begin() as connection:
+            with self._begun(writes=writes) as connection:
                 return work(connection)
         attempt.may_begin()
         try:
-            with self._alone, self._translated(), engine.begin() as connection:
+            with self._begun(writes=writes) as connection:
                 attempt.may_begin()  # again: the lock may have been waited for
                 result = work(connection)
                 attempt.may_commit()
@@ -194,6 +192,14 @@ class SqlDatabase:
             raise
         attempt.was_kept()
         return result
+
+    @contextmanager
+    def _begun(self, *, writes: bool) -> Generator[Connection]:
+        with self._alone, self._translated():
+            # Chosen only now: while this waited, a store in memory may have moved to its file.
+            engine = self._writing_engine if writes else self._engine
+            with engine.begin() as connection:
+                yield connection
 
     @contextmanager
     def _translated(self) -> Generator[None]:

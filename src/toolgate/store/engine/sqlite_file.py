@@ -15,8 +15,10 @@ from toolgate.settings import create_private_folder
 __all__ = [
     "MEMORY",
     "copy_file",
+    "copy_into",
     "driver",
     "file_engine",
+    "has_tables",
     "lacks_index",
     "prepare_file",
     "rebuilding",
@@ -137,6 +139,20 @@ def rebuilding(engine: Engine) -> Generator[Connection]:
                 assert not broken, f"a migration left rows without their parents: {broken[:3]}"
         finally:
             below.execute("PRAGMA foreign_keys = ON")
+
+
+def has_tables(path: Path) -> bool:
+    """Whether a file is a database with tables; a full disk leaves one without."""
+    if not path.exists():
+        return False
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as opened:
+        return bool(opened.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
+
+
+def copy_into(source: sqlite3.Connection, target: Path) -> None:
+    """Copy a database into an empty file: all or nothing."""
+    with closing(sqlite3.connect(target)) as new:
+        source.backup(new)
 
 
 def copy_file(source: Path, target: Path) -> None:

@@ -247,6 +247,7 @@ async def _verify(store: Store, sealer: ChainSigner, ends: AuditChainEnds) -> Au
             check.fault("forged", anchor.seq, "", "The signature of this place is not genuine.")
         elif sealer.is_mine(anchor):
             anchors.add(anchor)
+    # They are shown like all others, so whoever can only insert could still invent records.
     for record_id, at in ends.added:
         check.fault("added", 0, record_id, f"Record {record_id} of {at} is not in the chain.")
     check.expect(expected_anchors(anchors))
@@ -399,6 +400,7 @@ async def sign_periodically(
     through = 0
     while True:
         await anyio.sleep(every_s)
+        # A signature of records that are lost with the memory would call them removed.
         if not may_sign():
             continue
         try:

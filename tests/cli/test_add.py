@@ -246,3 +246,10 @@ def test_the_global_options_may_stand_before_a_command_line(folder: Path, comman
     done = command(*words, str(SMALL_SERVER), "--config", "x")
     assert done.status == SUCCESS, done.err
     assert '"--config", "x"]' in (folder / "other.toml").read_text("utf-8")
+
+
+def test_the_audit_log_names_the_server_that_was_added(command: Command, folder: Path) -> None:
+    """`toolgate audit list` showed a dash, the console the name."""
+    added = command("add", "mine", "--", sys.executable, str(SMALL_SERVER))
+    assert added.status == SUCCESS, added.err
+    assert "server_add\tmine\tok" in command("audit", "list").out

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -16,9 +15,10 @@ from tests.cli.conftest import SMALL_SERVER, Command, run_files
 from tests.limits import HANG_S
 from toolgate.base import run_file
 from toolgate.base.processes.liveness import is_running
+from toolgate.cli.serving._background import log_file
 from toolgate.cli.terminal._durations import in_words
 from toolgate.cli.terminal._exit import FAILED, NO_RESULT, SUCCESS
-from toolgate.settings import run_dir
+from toolgate.settings import Settings, run_dir
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 
@@ -35,6 +35,7 @@ def test_a_gateway_starts_reports_its_servers_and_stops(background: Path, comman
     assert command("status").status == NO_RESULT
     with (background / "toolgate.toml").open("a", encoding="utf-8") as file:
         file.write('\n[server.tickets]\ncommand = "x"\nenv = { T = "${env:TICKET_TOKEN}" }\n')
+        file.write('[server.wiki]\ncommand = "x"\nenv = { T = "${env:WIKIKEY}" }\n')
     started = command("start", "--json")
     assert started.status == SUCCESS, started.err
     pid = started.json["pid"]
@@ -50,10 +51,14 @@ def test_a_gateway_starts_reports_its_servers_and_stops(background: Path, comman
     assert [(server["name"], server["state"]) for server in status["servers"]] == [
         ("small", "ready"),
         ("tickets", "disabled"),
+        ("wiki", "disabled"),
     ]
     shown = command("status").out
-    assert "2 servers: 1 ready, 1 disabled; 3 tools" in shown
-    assert re.search(r"tickets: disabled\. .*needs the variable TICKET_TOKEN", shown)
+    assert "3 servers: 2 disabled, 1 ready; 3 tools" in shown
+    for server, variable in (("tickets", "TICKET_TOKEN"), ("wiki", "WIKIKEY")):
+        reason = f"{server}: disabled. It needs the variable {variable}, which is not set.\n"
+        assert reason in shown
+    assert str(log_file(Settings())) in command("paths").out
     assert command("open", "--no-browser").out == f"{started.json['address']}/console\n"
     assert "serving" in command("logs").out
 

@@ -312,6 +312,15 @@ def _variable(match: re.Match[str], server: FailedServer) -> Cause:
     )
 
 
+def _own_variable(match: re.Match[str], server: FailedServer) -> Cause:
+    name = match["name"]
+    return Cause(
+        found=f"It needs the variable {name}, which is not set.",
+        hint=f"Set it where Toolgate runs: export {name}=VALUE. Then: toolgate servers test "
+        f"{server.name}",
+    )
+
+
 def _port_taken(match: re.Match[str], server: FailedServer) -> Cause:
     del match
     return Cause(
@@ -491,6 +500,10 @@ _CAUSES: Final[tuple[tuple[re.Pattern[str], _Explain], ...]] = (
     (
         re.compile(r"No matching distribution found for (?P<package>[\w.-]+)"),
         _python_package,
+    ),
+    (
+        re.compile(r"server '[^']*' needs the variable (?P<name>\w+), which is not set"),
+        _own_variable,
     ),
     (
         re.compile(

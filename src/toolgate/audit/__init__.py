@@ -19,6 +19,7 @@ from toolgate.audit.recorder import Recorder, RecorderStatus
 from toolgate.audit.retention import retention_of, run_housekeeping
 from toolgate.audit.search_comparison import SearchReport, compare_searches
 from toolgate.audit.sinks import FileSink, Sink, SyslogSink, sinks_of
+from toolgate.audit.subjects import subject_of
 from toolgate.audit.writers import AuditWriter
 
 __all__ = [
@@ -50,5 +51,6 @@ __all__ = [
     "sign_periodically",
     "sign_restore",
     "sinks_of",
+    "subject_of",
     "verify_audit",
 ]

@@ -362,7 +362,7 @@ def _of_rules(
                 rule="rules-without-intent",
                 level="warning",
                 file=path.relative_to(pack.folder).as_posix(),
-                text=f"There is no intent {path.stem!r}, so that nobody gets these rules.",
+                text=f"There is no intent {path.stem!r}, so nobody gets these rules.",
                 hint="Name the file like its intent, or add the intent.",
             )
 

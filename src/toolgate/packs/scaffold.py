@@ -109,7 +109,7 @@ out_of_context = "I help with $subject only. For anything else, please ask somew
 """
 
 _PROMPTS: Final = """\
-# What people write when they want something about $subject: one message a line.
+# What people write when they want something about $subject: one message per line.
 # A blank line or a line that begins with # says nothing. In another language: $intent.de.txt.
 #
 # Five messages are a start; aim for 100 to 200, as different from each other as people are:
@@ -250,6 +250,6 @@ def show_$function(limit: int = 10) -> list[str]:
 '''
 
 _UNSUPPORTED: Final = """\
-# Messages that people send, that sound like this pack, and that it cannot do: one a line.
+# Messages that sound like this pack but ask for something it cannot do, one per line.
 # They are turned away, and so is what is like them.
 """

@@ -196,12 +196,13 @@ def _show(result: LintReport) -> None:
             parts.append(f"{intent.accuracy:.0%} classified correctly in cross-validation")
         parts.append(f"{intent.rules_bytes:,} bytes of rules" if intent.rules_bytes else "no rules")
         note(f"{result.pack} {intent.name}: {', '.join(parts)}.")
-    levels = (
-        plural(result.count("error"), "error"),
-        plural(result.count("warning"), "warning"),
-        plural(result.count("advice"), "piece of advice", "pieces of advice"),
+    counts = (
+        (result.count("error"), "error"),
+        (result.count("warning"), "warning"),
+        (result.count("advice"), "suggestion"),
     )
-    note(f"{result.pack}: {', '.join(levels)}.")
+    listed = ", ".join(plural(count, name) for count, name in counts if count)
+    note(f"{result.pack}: {listed or 'no problems'}.")
 
 
 def _location(result: LintReport, finding: LintFinding) -> str:

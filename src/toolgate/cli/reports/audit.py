@@ -15,11 +15,11 @@ import typer
 
 from toolgate.audit import (
     ACTIONS,
-    AGGREGATED_ACTIONS,
     EXPORT_FORMATS,
     ChainSigner,
     SearchReport,
     compare_searches,
+    subject_of,
     verify_audit,
 )
 from toolgate.base.ids import utc_text
@@ -397,9 +397,7 @@ async def _records(selection: AuditFilter, limit: int | None = None) -> AsyncGen
 
 def _row(record: AuditRecord) -> tuple[str, ...]:
     duration = "-" if record.duration_ms is None else f"{record.duration_ms:.0f} ms"
-    subject = record.target or record.query or record.server or "-"
-    if record.action in AGGREGATED_ACTIONS:
-        subject += f" ({plural(record.detail.get('count', 1), 'time')})"
+    subject = subject_of(record) or "-"
     status = record.status if record.phase == "outcome" else "started"
     return local_time(record.at), record.action, subject, status, duration, record.client or "-"
 

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from toolgate.base.run_file import without_password
+from toolgate.cli.serving._background import log_file
 from toolgate.cli.terminal._context import shared_options
 from toolgate.cli.terminal._exit import SUCCESS
 from toolgate.cli.terminal._output import print_json, print_table
@@ -56,5 +57,7 @@ def paths(
         "log_file": "Log file",
     }
     rows = [(title, str(locations[name] or "none")) for name, title in names.items()]
+    if not settings.log.file:
+        rows[-1] = ("Log of toolgate start", str(log_file(settings)))
     print_table(("Item", "Location"), rows, wrap=None)
     return SUCCESS

@@ -9,7 +9,7 @@ import anyio
 import orjson
 from starlette.responses import Response, StreamingResponse
 
-from toolgate.audit import ACTIONS, AGGREGATED_ACTIONS, AuditVerification, verify_audit
+from toolgate.audit import ACTIONS, AuditVerification, subject_of, verify_audit
 from toolgate.base.ids import utc_text
 from toolgate.console.request import PageRequest
 from toolgate.console.route import Route
@@ -26,11 +26,6 @@ _TIMELINE = 300
 _EXPORTED = 1000
 """Records that are read at a time for a download (chosen)."""
 _PERIODS = (("1h", 3_600), ("24h", 86_400), ("7d", 604_800), ("30d", 2_592_000), ("all", 0))
-_SUBJECTS = (
-    "token", "project", "server", "key", "keys", "collection", "guard", "tool", "who", "name",
-    "file", "ids", "id",
-)  # fmt: skip
-"""Fields that name what was changed, in order of preference."""
 
 _SAVED = "toolgate_filters"
 """Cookie with the filters that were saved in this browser."""
@@ -55,7 +50,7 @@ async def _list(request: PageRequest) -> Response:
         "audit.html",
         records=records,
         names=await request.token_names(),
-        about=_subject,
+        about=subject_of,
         older=f"{last.at} {last.record_id}" if last else "",
         actions=tuple(ACTIONS),
         periods=[name for name, _ in _PERIODS],
@@ -111,29 +106,6 @@ async def _save_filter(request: PageRequest) -> Response:
     return response
 
 
-def _subject(record: AuditRecord) -> str:
-    """Return what a record is about."""
-    if record.action == "permission_add":
-        detail = record.detail
-        patterns, subjects = (
-            ", ".join(map(str, json_array(detail.get(name)))) for name in ("patterns", "to")
-        )
-        return f"{detail.get('effect', '')} {patterns} to {subjects}"
-    subject = record.target or record.query or record.server
-    if record.action in AGGREGATED_ACTIONS:
-        return f"{subject} ({record.detail.get('count', 1)}×)"
-    details = (record.detail.get(name) for name in _SUBJECTS)
-    words = (
-        detail if isinstance(detail, str) else ", ".join(map(str, json_array(detail)))
-        for detail in details
-    )
-    named = next((word for word in words if word), "")
-    changed = {"server_enable": "enabled", "switch_tool": "allowed"}.get(record.action)
-    if named and changed:
-        named += " on" if record.detail.get(changed) else " off"
-    return subject or named
-
-
 def _filter(request: PageRequest) -> AuditFilter:
     seconds = dict(_PERIODS).get(request.query_value("period"), 86_400)
     since = utc_text(datetime.now(UTC) - timedelta(seconds=seconds)) if seconds else None
@@ -174,7 +146,7 @@ async def _chain(request: PageRequest) -> Response:
         calls=[(call, outcomes.get(call.record_id)) for call in called],
         records=records,
         names=await request.token_names(),
-        about=_subject,
+        about=subject_of,
     )
 
 
@@ -200,7 +172,7 @@ async def _conversation(request: PageRequest) -> Response:
         "audit_conversation.html",
         records=records,
         names=await request.token_names(),
-        about=_subject,
+        about=subject_of,
         at=request.query_value("at"),
     )
 

@@ -252,7 +252,7 @@ class _IntentFileReader:
         lines = PackFile(path).lines()
         if not lines:
             PackFile(path).fail(
-                None, "there are no prompts in it", "Write one a line, or remove the file."
+                None, "there are no prompts in it", "Write one per line, or remove the file."
             )
         if prompts is None:
             prompts = _IntentPrompts(name=name, first=path, by_language={})
@@ -275,7 +275,7 @@ class _IntentFileReader:
             PackFile(path).fail(
                 None,
                 f"the intent {intent.name!r} has neither prompts nor keywords",
-                f"Write prompts into {path.stem}.txt, one a line.",
+                f"Write prompts into {path.stem}.txt, one per line.",
             )
         self.intents[key] = (intent, path)
 

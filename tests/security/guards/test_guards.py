@@ -93,6 +93,12 @@ async def test_an_argument_that_a_guard_denies_does_not_reach_the_server() -> No
             {"command": ["sh", "-c", "rm -rf /"]},
             {"rm -rf": 1},
             {"options": {"mode": "force"}},
+            {"options": [{"mode": "soft"}, {"mode": "force"}]},
+            {"options": '{"mode": "force"}'},
+            {"Options": {"MODE": "force"}},
+            {"options.mode": "force"},
+            {"Path": "/etc/shadow"},
+            {"path": '["/etc/shadow"]'},
         ):
             heard = await say(gateway, "write", **arguments)
             assert heard.startswith("error: A guard does not allow")
@@ -112,6 +118,28 @@ async def test_arguments_have_to_fit_the_schema_of_a_guard_beside_that_of_the_to
         assert await say(gateway, "read", limit=10) == "done"
         assert await say(gateway, "write", limit=11) == "done"
         assert arrived == [{"limit": 10}, {"limit": 11}]
+
+
+async def test_json_in_a_text_has_to_fit_the_schema_of_a_guard_too() -> None:
+    """Servers of the MCP SDK for Python read it as a list or an object."""
+    schema = {
+        "properties": {
+            "note": {"type": "string"},
+            "options": {"properties": {"limit": {"maximum": 10}}, "required": ["limit"]},
+        }
+    }
+    async with guarded(GuardTable(tools=("files:read",), arguments=schema)) as (gateway, arrived):
+        for arguments in (
+            {"options": '{"limit": 11}'},
+            {"options": '{"other": 1}'},
+            {"OPTIONS": {"limit": 11}},
+            {"options": {"limit": 1}, "Options": '"{\\"limit\\": 11}"'},
+        ):
+            heard = await say(gateway, "read", **arguments)
+            assert heard.startswith("error: A guard does not allow these arguments"), arguments
+        passed = {"note": '{"limit": 11}', "options": '{"limit": 10}'}
+        assert await say(gateway, "read", **passed) == "done"
+        assert arrived == [passed]
 
 
 async def test_what_a_guard_says_holds_no_value_that_came() -> None:
@@ -282,8 +310,9 @@ def test_arguments_nested_too_deeply_end_nothing() -> None:
         deep = {"a": deep}
     guard = CallGuards([GuardTable(arguments={"properties": {}})]).for_tool("default", TOOLS[0])
     assert guard is not None
-    with pytest.raises(GuardError, match="nested deeper"):
-        guard.arguments("files:read", deep)
+    for arguments in (deep, {"a": "[" * 50_000}, {"a": "[" * 200 + "]" * 200}):
+        with pytest.raises(GuardError, match="nested deeper"):
+            guard.arguments("files:read", arguments)
 
 
 async def test_sql_for_postgresql_runs_no_code_of_users() -> None:

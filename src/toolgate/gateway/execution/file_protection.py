@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, cast
 
-from toolgate.security.guards import PathReadings, TooManyReadingsError
-from toolgate.types import Json
+from toolgate.security.guards import PathReadings, TooManyReadingsError, unpacked
+from toolgate.types import Json, json_object
 
 __all__ = ["Protection", "Protections"]
 
@@ -81,7 +81,11 @@ class Protections:
         if not protections or read_only or not _changes(tool):
             return ""
         readings = PathReadings((), folder)
-        for path in _paths(arguments, "", 0):
+        try:
+            inner, _ = unpacked(json_object(arguments))
+        except RecursionError:
+            return "The arguments contain JSON that is nested too deeply to be checked."
+        for path in _paths(inner, "", 0):
             try:
                 names = [name.rstrip("/").lower() for name in (path, *readings.all(path))]
             except TooManyReadingsError:

@@ -1,6 +1,7 @@
 """Guards for calls: arguments, secrets, sizes and approvals."""
 
 from toolgate.security.guards.approvals import APPROVAL_QUESTION, Approvals, Clearance, hash_of
+from toolgate.security.guards.argument_texts import unpacked
 from toolgate.security.guards.call_guard import ArgumentKind, CallGuard, CallGuards, GuardedTool
 from toolgate.security.guards.guard_chain import CallGuardChain, GuardedCall
 from toolgate.security.guards.guarded_peer import CollectingPeer
@@ -25,4 +26,5 @@ __all__ = [
     "TooManyReadingsError",
     "hash_of",
     "secret_scanner",
+    "unpacked",
 ]

@@ -1,23 +1,79 @@
 """Finds the texts in arguments and replaces them."""
 
+import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
-from typing import cast
+from typing import TypeAlias, cast
 
 from toolgate.base import json_text
-from toolgate.types import Json, json_object
+from toolgate.types import Json
 
-__all__ = ["as_read", "is_deep", "texts_in", "value_at"]
+__all__ = ["Place", "as_read", "is_deep", "texts_in", "unpacked", "values_at"]
+
+Place: TypeAlias = tuple[str | int, ...]
+"""Names and numbers that lead to a value in arguments."""
+
+_JSON = re.compile(r"""\s*[\[{"]""")
+"""The start of JSON that is not just a number."""
+
+_MOST_DIGITS = 4_000
+"""Digits of a number that Python reads as an integer: its limit is 4,300."""
 
 
-def value_at(arguments: Json, name: str) -> object:
-    """Return an argument by its name or by its path, such as `options.path`."""
-    if name in arguments:
-        return arguments[name]
-    value: object = arguments
-    for part in name.split("."):
-        value = json_object(value).get(part)
+def values_at(arguments: object, name: str) -> Iterator[object]:
+    """Yield the arguments with a name, or with a path such as `options.path`, also in lists.
+
+    Upper and lower case do not differ: some servers ignore it (Go's `encoding/json`).
+    """
+    if isinstance(arguments, list):
+        for item in cast("list[object]", arguments):
+            yield from values_at(item, name)
+    if not isinstance(arguments, dict):
+        return
+    folded = name.casefold()
+    for key, value in cast("Json", arguments).items():
+        known = key.casefold()
+        if known == folded:
+            yield value
+        elif folded.startswith(f"{known}."):
+            yield from values_at(value, folded[len(known) + 1 :])
+
+
+def unpacked(arguments: Json) -> tuple[Json, frozenset[Place]]:
+    """Return arguments in which texts that are JSON are what they contain, and where those were.
+
+    Many servers accept a list or an object as JSON in a text, such as those of the MCP SDK for
+    Python.
+
+    Raises:
+        RecursionError: The JSON is nested too deeply.
+    """
+    places: set[Place] = set()
+    return cast("Json", _unpacked(arguments, (), places)), frozenset(places)
+
+
+def _unpacked(value: object, place: Place, places: set[Place]) -> object:
+    if isinstance(value, str):
+        if not _JSON.match(value):
+            return value
+        try:  # `strict`: some servers accept line breaks in texts
+            inner: object = json.loads(value, strict=False, parse_int=_number)
+        except ValueError:
+            return value
+        places.add(place)
+        return _unpacked(inner, place, places)
+    if isinstance(value, dict):
+        items = cast("Json", value).items()
+        return {name: _unpacked(item, (*place, name), places) for name, item in items}
+    if isinstance(value, list):
+        items = enumerate(cast("list[object]", value))
+        return [_unpacked(item, (*place, number), places) for number, item in items]
     return value
+
+
+def _number(digits: str) -> int | float:
+    return int(digits) if len(digits) <= _MOST_DIGITS else float(digits)
 
 
 def texts_in(value: object) -> Iterator[str]:

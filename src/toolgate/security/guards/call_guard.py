@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain
@@ -13,11 +13,18 @@ import jsonschema_rs
 from toolgate.base import json_text
 from toolgate.databases.sql_guard import check_statement
 from toolgate.errors import GuardError, RpcError, SettingError
-from toolgate.security.guards.argument_texts import as_read, is_deep, texts_in, value_at
+from toolgate.security.guards.argument_texts import (
+    Place,
+    as_read,
+    is_deep,
+    texts_in,
+    unpacked,
+    values_at,
+)
 from toolgate.security.guards.path_readings import PathReadings, TooManyReadingsError
 from toolgate.security.guards.secret_detection import secret_scanner
 from toolgate.settings import GuardTable
-from toolgate.types import Json
+from toolgate.types import Json, json_object
 
 __all__ = ["ArgumentKind", "CallGuard", "CallGuards", "GuardedTool"]
 
@@ -35,6 +42,10 @@ URI and its variables, which no schema covers."""
 
 _WHOLE_PATH = re.compile(r"\^(?!\.[*+])")
 """Expressions that match a path from its beginning; others match any part of it."""
+
+
+_OF_TEXTS = frozenset({"anyOf", "const", "enum", "oneOf", "type"})
+"""Keywords that what is in a text cannot fit where the text does."""
 
 
 class GuardedTool(Protocol):
@@ -75,6 +86,16 @@ class _Compiled:
     deny: Mapping[str, Sequence[tuple[str, Any]]]
     expressions: tuple[str, ...]
     """All expressions that texts in arguments are matched against."""
+
+    def with_known_names(self, arguments: Json) -> Iterator[Json]:
+        """Yield arguments, and the same with names in the letters that the schema has."""
+        yield arguments
+        properties = json_object(self.table.arguments.get("properties"))
+        known = {name.casefold(): name for name in properties}
+        strange = {name: known.get(name.casefold(), name) for name in arguments}
+        if any(name != usual for name, usual in strange.items()):
+            others = {usual: arguments[name] for name, usual in strange.items() if name != usual}
+            yield {name: arguments[name] for name in arguments if strange[name] == name} | others
 
     def fits(self, project_id: str, tool: GuardedTool, *, is_trusted: bool) -> bool:
         table = self.table
@@ -179,18 +200,15 @@ class CallGuard:
         Raises:
             GuardError: The arguments are not allowed.
         """
-        if is_deep(arguments, _DEEPEST):
-            raise GuardError(
-                f"The arguments of {key} are nested deeper than {_DEEPEST} levels.",
-                hint="Send less at a time.",
-            )
+        inner, places = self._unpacked(key, arguments)
         self._check_size("argument", key, arguments)
         try:
             # Every guard has to agree; the first that does not gives the reason.
             for part in self._parts:
-                self._check_schema(part, key, arguments, kind)
-                self._check_denied(part, key, arguments)
-                self._check_sql(part, key, arguments)
+                for given in (arguments, inner) if places else (arguments,):
+                    self._check_schema(part, key, given, kind, places)
+                    self._check_denied(part, key, given)
+                    self._check_sql(part, key, given)
         except TooManyReadingsError as error:
             raise GuardError(
                 f"An argument of {key} is encoded too often to be checked by a guard.",
@@ -244,15 +262,44 @@ class CallGuard:
                 hint="Send less at a time." if where == "argument" else "Ask for less at a time.",
             )
 
-    def _check_schema(self, part: _Compiled, key: str, arguments: Json, kind: ArgumentKind) -> None:
+    def _unpacked(self, key: str, arguments: Json) -> tuple[Json, frozenset[Place]]:
+        """Return arguments with JSON in texts as what it contains, and where that was."""
+        error = GuardError(
+            f"The arguments of {key} are nested deeper than {_DEEPEST} levels.",
+            hint="Send less at a time.",
+        )
+        if is_deep(arguments, _DEEPEST):
+            raise error
+        try:
+            inner, places = unpacked(arguments)
+        except RecursionError:
+            raise error from None
+        if is_deep(inner, _DEEPEST):
+            raise error
+        return inner, places
+
+    def _check_schema(
+        self,
+        part: _Compiled,
+        key: str,
+        arguments: Json,
+        kind: ArgumentKind,
+        places: frozenset[Place],
+    ) -> None:
         why = f" {part.table.reason}" if part.table.reason else ""
         schema = part.schemas.get(kind)
         if schema is None:
             return
         # Every reading of a path must be allowed, so that an allowed one cannot hide another.
-        for instance in as_read(arguments, self._readings.strict):
-            if not schema.is_valid(instance):
-                error = next(iter(schema.iter_errors(instance)))
+        for instance in chain.from_iterable(
+            as_read(given, self._readings.strict) for given in part.with_known_names(arguments)
+        ):
+            if schema.is_valid(instance):
+                continue
+            for error in schema.iter_errors(instance):
+                is_unpacked = tuple(error.instance_path) in places
+                if is_unpacked and error.schema_path[-1] in _OF_TEXTS:
+                    continue  # about the text, which was allowed
                 path = ".".join(str(step) for step in error.instance_path) or "arguments"
                 raise GuardError(
                     f"A guard does not allow these arguments of {key}: {path[:100]}: "
@@ -263,7 +310,7 @@ class CallGuard:
     def _check_denied(self, part: _Compiled, key: str, arguments: Json) -> None:
         why = f" {part.table.reason}" if part.table.reason else ""
         for name, patterns in part.deny.items():
-            for text in texts_in(arguments if name == "*" else value_at(arguments, name)):
+            for text in _texts_of(arguments, name):
                 readings: dict[bool, list[str]] = {}
                 for written, pattern in patterns:
                     # An expression for any part of a path must not match the server's working
@@ -283,7 +330,7 @@ class CallGuard:
     def _check_sql(self, part: _Compiled, key: str, arguments: Json) -> None:
         why = f" {part.table.reason}" if part.table.reason else ""
         for name, dialect in part.table.sql.items():
-            for text in texts_in(value_at(arguments, name)):
+            for text in _texts_of(arguments, name):
                 # Refused, not truncated: the end of a statement decides what it does.
                 if len(text) > _LONGEST_SQL:
                     raise GuardError(
@@ -320,6 +367,11 @@ class CallGuard:
                 else "Ask for something else, or ask the administrator of the gateway.",
             )
         return cast("Json", masked), {f"{where}_secrets": dict(counts)}
+
+
+def _texts_of(arguments: Json, name: str) -> Iterator[str]:
+    """Yield the texts of an argument; `*`: of all."""
+    return texts_in(arguments if name == "*" else list(values_at(arguments, name)))
 
 
 _MODES: Mapping[str, Callable[[GuardTable], str]] = {

@@ -8,13 +8,20 @@ It is unknown which spellings a server understands, so all of them count.
 import os.path
 import posixpath
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 from urllib.parse import unquote
 
 __all__ = ["PathReadings", "TooManyReadingsError"]
 
-_HINTS: Final = re.compile(r"[/\\~%\0]|\.\.|^\s|\s$")
+_ALIKE: Final = str.maketrans("\u2215\u29f8\u2216\u29f9", "//\\\\")
+"""Signs that Windows reads as slashes or backslashes, apart from those that NFKC covers."""
+
+_OVERLONG: Final = re.compile(r"%c0%(?:af|ae)|%c1%9c|%e0%80%(?:af|ae)", re.IGNORECASE)
+"""Invalid UTF-8 for `/`, `.` and `\\`, which some decoders accept."""
+
+_HINTS: Final = re.compile(r"[/\\~%\0\uff0f\u2215\u29f8\uff3c\ufe68\u2216\u29f9]|\.\.|^\s|\s$")
 """What makes a text readable in more than one way."""
 
 _URI: Final = re.compile(r"file:(?://(?:localhost|127\.0\.0\.1|\[::1\])?(?=[/\\]))?", re.IGNORECASE)
@@ -260,11 +267,18 @@ def _without_alias(text: str) -> str:
     return plain[match.end() :] if (match := _ALIAS_PREFIX.match(plain)) else text
 
 
+def _with_ascii_signs(text: str) -> str:
+    """Replace what Windows, or a server that normalizes Unicode, reads as ASCII."""
+    plain = text if text.isascii() else unicodedata.normalize("NFKC", text).translate(_ALIKE)
+    return _OVERLONG.sub(lambda match: "." if match[0][-1] in "eE" else "/", plain)
+
+
 def _with_slashes(text: str) -> str:
     return text.replace("\\", "/")
 
 
 _DECODERS: Final[tuple[Callable[[str], str], ...]] = (
+    _with_ascii_signs,
     unquote,
     _with_slashes,
     _without_alias,

@@ -40,6 +40,8 @@ def of(tool: str, arguments: Json, *, server: str = "files", read_only: bool = F
         ("write_file", {"path": "file:///ws/a%252erel"}),
         ("write_file", {"path": "a.rel\0.txt"}),
         ("write_file", {"path": "/" * 5_000 + "a.rel"}),
+        ("edit_files", {"paths": '["a.rel"]'}),
+        ("edit_file", {"edits": '[{"path": "a.rel", "new": "c"}]'}),
     ],
 )
 def test_a_tool_that_changes_files_must_not_change_these(tool: str, arguments: Json) -> None:

@@ -103,6 +103,7 @@ def test_a_newcomer_does_the_first_things_without_documentation(seen: Json) -> N
         "searches by keyboard alone",
         "goes anywhere with the palette and single keys",
         "sorts tools on a phone",
+        "selects servers on a phone",
         "is told that a server was removed meanwhile",
         "loses nothing when the session ends",
         "works without scripts",

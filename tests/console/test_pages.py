@@ -576,3 +576,19 @@ async def test_an_error_page_has_a_short_title() -> None:
         assert title is not None
         assert visible_text(title[1]) == "Server 'notes' lists no tool 'nothing'."
         assert "It lists: " in visible_text(page)
+
+
+async def test_wrong_arguments_are_named_at_their_fields() -> None:
+    """The error stood at the top of the page only."""
+    async with open_console() as place:
+        page = (await place.send("tool?key=notes:add", 400, key="notes:add")).text
+        wrong = re.findall(r'<p class="wrong" id="(a\d)-wrong"><bdi>([^<]*)', page)
+        assert wrong == [("a0", "&#39;text&#39; is missing.")]
+        assert re.search(r'name="a0" [^>]*aria-invalid="true"', page)
+
+
+async def test_json_that_cannot_be_read_is_marked_at_its_field() -> None:
+    async with open_console() as place:
+        page = (await place.send("servers/check", 400, kind="json", text='{"a": ', do="test")).text
+        assert re.search(r'id="text"[^>]* aria-invalid="true"', page)
+        assert 'id="text-wrong"' in page

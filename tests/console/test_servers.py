@@ -232,8 +232,9 @@ async def test_what_programs_left_behind_is_shown_and_deleted() -> None:
 async def test_a_url_of_another_kind_is_no_command_in_the_form() -> None:
     async with open_console({}) as place:
         form = {"kind": "form", "name": "files", "place": "ftp://files.example/mcp"}
-        tried = visible_text((await place.send("servers/check", 200, **form, do="test")).text)
-    assert "url of server.files is not a server URL. Expected: http://HOST" in tried
+        tried = (await place.send("servers/check", 400, **form, do="test")).text
+    assert "url of server.files is not a server URL. Expected: http://HOST" in visible_text(tried)
+    assert re.search(r'id="place"[^>]* aria-invalid="true"', tried)
 
 
 async def test_equal_servers_of_several_clients_are_offered_once(

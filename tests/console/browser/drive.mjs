@@ -242,6 +242,11 @@ await page.context().close();
   await phone.setViewportSize({ width: 1180, height: 800 });
   if (await phone.getByLabel("Sort").isVisible()) throw new Error("the order can be chosen twice");
   step("sorts tools on a phone");
+  await phone.setViewportSize({ width: 390, height: 800 });
+  await at(phone, "/servers");
+  await phone.getByLabel("Select notes").click(); // the name, laid over the box, took the taps
+  await phone.getByText("1 selected").waitFor();
+  step("selects servers on a phone");
   await phone.context().close();
 }
 

@@ -20,7 +20,13 @@ from toolgate.console.pages.access.credentials import may_log_in
 from toolgate.console.request import PageRequest
 from toolgate.console.route import Route
 from toolgate.console.sorting import order_of
-from toolgate.errors import ArgumentError, StoreError, ToolgateError, UnknownServerError
+from toolgate.errors import (
+    ArgumentError,
+    SettingError,
+    StoreError,
+    ToolgateError,
+    UnknownServerError,
+)
 from toolgate.search import signature
 from toolgate.settings import (
     home_dir,
@@ -365,6 +371,13 @@ def _from_form(request: PageRequest) -> Candidate:
     name = request.value("name").strip()
     if not name:
         raise ArgumentError("The server has no name.", allowed="Such as: github.")
+    try:
+        server_spec(name, config)
+    except SettingError as error:
+        message = error.failed.removeprefix("store: ")
+        raise ArgumentError(
+            f"{location!r} cannot be used: {message}", allowed=error.allowed
+        ) from error
     return Candidate(name=name, config=config)
 
 

@@ -1,5 +1,6 @@
 """The Tools pages: the list, one tool with a form to run it, and how it is offered."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -44,6 +45,10 @@ _RANKED = 20
 """Tools in search results (chosen: one screen)."""
 _MOST_TOKENS = 500
 """Access tokens whose permissions are listed (chosen: bounds time)."""
+
+
+_BEFORE_NAME = re.compile(r"(?<=[.?]) (?=')")
+"""Where the next argument begins in an error about several."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,6 +239,7 @@ async def _tool_page(
         description=str(definition.get("description") or ""),
         hints=_hints(definition),
         fields=fields_of(schema),
+        wrong_arguments=_wrong_arguments(request),
         output=definition.get("outputSchema"),
         signature=call,
         signature_tokens=estimate_tokens(call),
@@ -291,6 +297,13 @@ async def _rights(request: PageRequest, key: str) -> list[Right]:
         verdict = request.gateway.manage.visibility.decision(caller, key)
         rights.append(Right(token=token.name, allowed=verdict.allowed, reason=verdict.rule))
     return rights
+
+
+def _wrong_arguments(request: PageRequest) -> dict[str, str]:
+    """Return what is wrong with arguments, by their name, from the sentences of the error."""
+    failed = request.problem.failed if request.problem else ""
+    sentences = _BEFORE_NAME.split(failed)[1:]
+    return {sentence[1:].partition("'")[0]: sentence for sentence in reversed(sentences)}
 
 
 async def _try(request: PageRequest) -> Response:

@@ -281,6 +281,7 @@ def load(name: str) -> Any:
     plain: object = getattr(module, "command", None)
     command: Any = get_command(_typer_of(plain) if isinstance(plain, PlainCommand) else module.app)
     command.name = name
+    command.help = command.help or COMMANDS[name].summary
     command.context_settings.setdefault("help_option_names", ["--help", "-h"])
     _prepare_help(command)
     return command

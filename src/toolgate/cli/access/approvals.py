@@ -4,25 +4,25 @@ import json
 from pathlib import Path
 from typing import Annotated, cast
 
-import anyio
 import typer
 
 from toolgate.cli.client._gateway_client import path_of
 from toolgate.cli.client._open_gateway import open_gateway
+from toolgate.cli.terminal._command_app import AsJson, CommandApp
 from toolgate.cli.terminal._exit import NO_RESULT, SUCCESS
-from toolgate.cli.terminal._output import local_time, note, print_json, print_table, print_text
+from toolgate.cli.terminal._output import (
+    local_time,
+    print_json,
+    print_rows,
+    print_text,
+)
 from toolgate.errors import ArgumentError
 from toolgate.types import Json
 
 __all__ = ["app"]
 
-app = typer.Typer(
-    help="List calls waiting for approval; approve or reject them.",
-    no_args_is_help=True,
-    add_completion=False,
-)
+app = CommandApp()
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Id = Annotated[
     str, typer.Argument(metavar="ID", help="Id of the approval, or its first characters.")
 ]
@@ -31,7 +31,7 @@ _STATES = ("waiting", "approved", "rejected", "used", "expired", "all")
 
 
 @app.command("list")
-def list_approvals(
+async def list_approvals(
     state: Annotated[
         str,
         typer.Option(
@@ -56,20 +56,37 @@ def list_approvals(
         raise ArgumentError(
             f"--state is {state[:40]!r}.", allowed=f"Allowed: {', '.join(_STATES)}."
         )
-    return anyio.run(_list, state, limit, as_json)
+    async with open_gateway(connect=()) as gateway:
+        approvals = await gateway.rows("approvals", state=state, limit=limit)
+    print_rows(
+        approvals,
+        ("Id", "State", "Tool", "Arguments", "Who", "Expires"),
+        _row,
+        empty="No call awaits approval." if state == "waiting" else "There are no such approvals.",
+        as_json=as_json,
+        wrap=3,
+        spare=("Expires", "State"),
+    )
+    return SUCCESS if approvals else NO_RESULT
 
 
 @app.command()
-def show(approval_id: Id, as_json: AsJson = False) -> int:
+async def show(approval_id: Id, as_json: AsJson = False) -> None:
     """Show an approval with the arguments of the call.
 
     JSON: one item from `list`
     """
-    return anyio.run(_show, approval_id, as_json)
+    async with open_gateway(connect=()) as gateway:
+        whole_id = await gateway.complete_approval_id(approval_id)
+        approval = await gateway.request("GET", path_of("approvals", whole_id))
+    if as_json:
+        print_json(approval)
+    else:
+        _print(approval)
 
 
 @app.command()
-def approve(
+async def approve(
     approval_id: Id,
     code: Annotated[
         str,
@@ -100,45 +117,17 @@ def approve(
         body["code"] = code
     if (replacement := _parse_arguments(arguments)) is not None:
         body["arguments"] = replacement
-    return anyio.run(_decide, approval_id, "approve", body, as_json)
+    return await _decide(approval_id, "approve", body, as_json)
 
 
 @app.command()
-def reject(approval_id: Id, comment: Comment = "", as_json: AsJson = False) -> int:
+async def reject(approval_id: Id, comment: Comment = "", as_json: AsJson = False) -> int:
     """Reject a call.
 
     JSON: one item from `list`
     """
     body: Json = {"comment": comment} if comment else {}
-    return anyio.run(_decide, approval_id, "reject", body, as_json)
-
-
-async def _list(state: str, limit: int, as_json: bool) -> int:
-    async with open_gateway(connect=()) as gateway:
-        approvals = await gateway.rows("approvals", state=state, limit=limit)
-    if as_json:
-        print_json(approvals)
-    elif approvals:
-        print_table(
-            ("Id", "State", "Tool", "Arguments", "Who", "Expires"),
-            [_row(approval) for approval in approvals],
-            wrap=3,
-            spare=("Expires", "State"),
-        )
-    else:
-        note("No call awaits approval." if state == "waiting" else "There are no such approvals.")
-    return SUCCESS if approvals else NO_RESULT
-
-
-async def _show(approval_id: str, as_json: bool) -> int:
-    async with open_gateway(connect=()) as gateway:
-        whole_id = await gateway.complete_approval_id(approval_id)
-        approval = await gateway.request("GET", path_of("approvals", whole_id))
-    if as_json:
-        print_json(approval)
-    else:
-        _print(approval)
-    return SUCCESS
+    return await _decide(approval_id, "reject", body, as_json)
 
 
 async def _decide(approval_id: str, action: str, body: Json, as_json: bool) -> int:

@@ -2,22 +2,22 @@
 
 from typing import Annotated, cast
 
-import anyio
 import typer
 
 from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.client._open_gateway import open_gateway
+from toolgate.cli.terminal._command_app import AsJson, CommandApp
 from toolgate.cli.terminal._exit import DENIED, SUCCESS
 from toolgate.cli.terminal._output import print_json, print_table, print_text, spinner
 from toolgate.types import Json
 
 __all__ = ["app"]
 
-app = typer.Typer(add_completion=False)
+app = CommandApp()
 
 
 @app.command(help="Explain why a caller can or cannot see a tool.")
-def explain(
+async def explain(
     tool: Annotated[
         str, typer.Argument(metavar="TOOL", help="Key of the tool (SERVER:TOOL), or its name.")
     ],
@@ -39,7 +39,7 @@ def explain(
             "--query", "-q", metavar="TEXT", help="Also show the rank of the tool in this search."
         ),
     ] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> int:
     """Check every stage in order: token, project, permissions, read-only, rules, server, search.
 
@@ -48,13 +48,10 @@ def explain(
     JSON: {"tool", "caller", "token", "project", "visible", "stages": [{"stage", "passed",
     "reason"}]}
     """
-    body: Json = {"tool": tool, "token": token, "project": project, "query": query}
-    return anyio.run(_explain, {key: value for key, value in body.items() if value}, as_json)
-
-
-async def _explain(body: Json, as_json: bool) -> int:
+    options = {"tool": tool, "token": token, "project": project, "query": query}
+    body: Json = {key: value for key, value in options.items() if value}
     loaded = load_settings()
-    server = str(body["tool"]).partition(":")[0]
+    server = tool.partition(":")[0]
     is_configured = server in {spec.name for spec in loaded.servers}
     with spinner("Checking"):
         async with open_gateway(

@@ -3,35 +3,43 @@
 import json
 from typing import Annotated, cast
 
-import anyio
 import typer
 
 from toolgate.cli.client._gateway_client import path_of
 from toolgate.cli.client._open_gateway import open_gateway
-from toolgate.cli.terminal._exit import SUCCESS
-from toolgate.cli.terminal._output import note, plural, print_json, print_table, print_text
+from toolgate.cli.terminal._command_app import AsJson, CommandApp
+from toolgate.cli.terminal._output import (
+    plural,
+    print_result,
+    print_rows,
+    print_text,
+)
 from toolgate.errors import ArgumentError
 from toolgate.types import Json
 
 __all__ = ["app"]
 
-app = typer.Typer(
-    help="Add, list and remove guards: rules for arguments, secrets, sizes, approval.",
-    no_args_is_help=True,
-    add_completion=False,
-)
+app = CommandApp()
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 _NOT_CHECKS = ("id", "tools", "projects", "hint", "reason", "source")
 
 
 @app.command("list")
-def list_guards(as_json: AsJson = False) -> int:
+async def list_guards(as_json: AsJson = False) -> None:
     """List all guards, including those in toolgate.toml.
 
     JSON: a list of {"id", "source"} and the keys of its table guard
     """
-    return anyio.run(_list, as_json)
+    async with open_gateway(connect=()) as gateway:
+        guards = await gateway.rows("guards")
+    print_rows(
+        guards,
+        ("Tools", "Guard", "Id or source"),
+        _row,
+        empty="There are no guards. Add one: toolgate guards add PATTERN --approver user",
+        as_json=as_json,
+        wrap=1,
+    )
 
 
 Destructive = Annotated[
@@ -71,7 +79,7 @@ Approver = Annotated[
 
 
 @app.command()
-def add(
+async def add(
     tools: Annotated[
         list[str], typer.Argument(metavar="PATTERN...", help="*, SERVER or SERVER:TOOL.")
     ],
@@ -123,7 +131,7 @@ def add(
         str, typer.Option("--reason", metavar="TEXT", help="Reason, shown to models and people.")
     ] = "",
     as_json: AsJson = False,
-) -> int:
+) -> None:
     """Add a guard for tools, effective from the next call.
 
     JSON: as `list`
@@ -147,15 +155,21 @@ def add(
         "approver": approver,
         "reason": reason,
     }
-    return anyio.run(_add, {name: value for name, value in guard.items() if value}, as_json)
+    guard = {name: value for name, value in guard.items() if value}
+    async with open_gateway(connect=()) as gateway:
+        created = await gateway.request("POST", "guards", guard)
+    print_result(created, f"Added the guard {created['id']}.", as_json=as_json)
 
 
 @app.command()
-def remove(
+async def remove(
     ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids, from `list`.")],
-) -> int:
+) -> None:
     """Remove guards that were added with `guards add`."""
-    return anyio.run(_remove, ids)
+    async with open_gateway(connect=()) as gateway:
+        for guard_id in ids:
+            await gateway.request("DELETE", path_of("guards", guard_id))
+    print_text(f"Removed {plural(len(ids), 'guard')}.")
 
 
 def _parse_denied(texts: list[str] | None) -> dict[str, list[str]]:
@@ -191,18 +205,6 @@ def _parse_schema(text: str) -> Json:
     return cast("Json", schema)
 
 
-async def _list(as_json: bool) -> int:
-    async with open_gateway(connect=()) as gateway:
-        guards = await gateway.rows("guards")
-    if as_json:
-        print_json(guards)
-    elif guards:
-        print_table(("Tools", "Guard", "Id or source"), [_row(guard) for guard in guards], wrap=1)
-    else:
-        note("There are no guards. Add one: toolgate guards add PATTERN --approver user")
-    return SUCCESS
-
-
 def _row(guard: Json) -> tuple[str, ...]:
     scope = ", ".join(guard["tools"])
     if guard.get("hint"):
@@ -215,21 +217,3 @@ def _row(guard: Json) -> tuple[str, ...]:
         if name not in _NOT_CHECKS
     )
     return (scope, does, str(guard["id"] or guard["source"]))
-
-
-async def _add(guard: Json, as_json: bool) -> int:
-    async with open_gateway(connect=()) as gateway:
-        created = await gateway.request("POST", "guards", guard)
-    if as_json:
-        print_json(created)
-    else:
-        print_text(f"Added the guard {created['id']}.")
-    return SUCCESS
-
-
-async def _remove(ids: list[str]) -> int:
-    async with open_gateway(connect=()) as gateway:
-        for guard_id in ids:
-            await gateway.request("DELETE", path_of("guards", guard_id))
-    print_text(f"Removed {plural(len(ids), 'guard')}.")
-    return SUCCESS

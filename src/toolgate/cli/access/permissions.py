@@ -2,26 +2,28 @@
 
 from typing import Annotated
 
-import anyio
 import typer
 
 from toolgate.cli.client._gateway_client import path_of
 from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.client._open_gateway import open_gateway
+from toolgate.cli.terminal._command_app import AsJson, CommandApp
 from toolgate.cli.terminal._exit import SUCCESS
-from toolgate.cli.terminal._output import note, plural, print_json, print_table, print_text
+from toolgate.cli.terminal._output import (
+    note,
+    plural,
+    print_json,
+    print_result,
+    print_table,
+    print_text,
+)
 from toolgate.errors import ArgumentError
 from toolgate.types import Json
 
 __all__ = ["app"]
 
-app = typer.Typer(
-    help="Allow and deny servers, tools, resources and prompts.",
-    no_args_is_help=True,
-    add_completion=False,
-)
+app = CommandApp()
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Patterns = Annotated[
     list[str],
     typer.Argument(
@@ -51,16 +53,29 @@ Destructive = Annotated[
 
 
 @app.command("list")
-def list_permissions(as_json: AsJson = False) -> int:
+async def list_permissions(as_json: AsJson = False) -> None:
     """List all rules, including those in toolgate.toml.
 
     JSON: a list of {"id", "effect", "to", "kind", "pattern", "hint", "source"}
     """
-    return anyio.run(_list, as_json)
+    loaded = load_settings()
+    async with open_gateway(loaded, connect=()) as gateway:
+        rules = await gateway.rows("permissions")
+    if as_json:
+        print_json(rules)
+        return
+    if rules:
+        print_table(
+            ("Rule", "Target", "To", "Id or source"), [_row(rule) for rule in rules], wrap=1
+        )
+    else:
+        note("There are no rules. Add one: toolgate permissions allow PATTERN --to WHO")
+    if loaded.auth == "local":
+        note('With auth = "local" everything is allowed; rules apply with auth = "required".')
 
 
 @app.command()
-def allow(
+async def allow(
     patterns: Patterns,
     to: To,
     read_only: ReadOnly = False,
@@ -71,11 +86,11 @@ def allow(
 
     JSON: a list of the new rules
     """
-    return anyio.run(_add, "allow", patterns, to, _hint(read_only, destructive), as_json)
+    return await _add("allow", patterns, to, _hint(read_only, destructive), as_json)
 
 
 @app.command()
-def deny(
+async def deny(
     patterns: Patterns,
     to: To,
     read_only: ReadOnly = False,
@@ -86,15 +101,18 @@ def deny(
 
     JSON: a list of the new rules
     """
-    return anyio.run(_add, "deny", patterns, to, _hint(read_only, destructive), as_json)
+    return await _add("deny", patterns, to, _hint(read_only, destructive), as_json)
 
 
 @app.command()
-def remove(
+async def remove(
     ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids, from `list`.")],
-) -> int:
+) -> None:
     """Remove rules that were added with `permissions allow` or `deny`."""
-    return anyio.run(_remove, ids)
+    async with open_gateway(connect=()) as gateway:
+        for rule_id in ids:
+            await gateway.request("DELETE", path_of("permissions", rule_id))
+    print_text(f"Removed {plural(len(ids), 'rule')}.")
 
 
 def _hint(read_only: bool, destructive: bool) -> str:
@@ -103,24 +121,6 @@ def _hint(read_only: bool, destructive: bool) -> str:
             "--read-only and --destructive exclude each other.", hint="Use one of them."
         )
     return "read_only" if read_only else "destructive" if destructive else ""
-
-
-async def _list(as_json: bool) -> int:
-    loaded = load_settings()
-    async with open_gateway(loaded, connect=()) as gateway:
-        rules = await gateway.rows("permissions")
-    if as_json:
-        print_json(rules)
-        return SUCCESS
-    if rules:
-        print_table(
-            ("Rule", "Target", "To", "Id or source"), [_row(rule) for rule in rules], wrap=1
-        )
-    else:
-        note("There are no rules. Add one: toolgate permissions allow PATTERN --to WHO")
-    if loaded.auth == "local":
-        note('With auth = "local" everything is allowed; rules apply with auth = "required".')
-    return SUCCESS
 
 
 def _row(rule: Json) -> tuple[str, ...]:
@@ -136,16 +136,5 @@ async def _add(effect: str, patterns: list[str], to: list[str], hint: str, as_js
     body: Json = {"effect": effect, "patterns": patterns, "to": to, "hint": hint}
     async with open_gateway(connect=()) as gateway:
         rules = (await gateway.request("POST", "permissions", body))["permissions"]
-    if as_json:
-        print_json(rules)
-    else:
-        print_text(f"Added {plural(len(rules), 'rule')}.")
-    return SUCCESS
-
-
-async def _remove(ids: list[str]) -> int:
-    async with open_gateway(connect=()) as gateway:
-        for rule_id in ids:
-            await gateway.request("DELETE", path_of("permissions", rule_id))
-    print_text(f"Removed {plural(len(ids), 'rule')}.")
+    print_result(rules, f"Added {plural(len(rules), 'rule')}.", as_json=as_json)
     return SUCCESS

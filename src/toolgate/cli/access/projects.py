@@ -2,26 +2,20 @@
 
 from typing import Annotated, cast
 
-import anyio
 import typer
 
 from toolgate.cli.client._gateway_client import path_of
 from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.client._open_gateway import open_gateway
-from toolgate.cli.terminal._exit import SUCCESS
-from toolgate.cli.terminal._output import note, print_json, print_table, print_text
+from toolgate.cli.terminal._command_app import AsJson, CommandApp
+from toolgate.cli.terminal._output import note, print_json, print_rows, print_text
 from toolgate.errors import ArgumentError
 from toolgate.types import Json
 
 __all__ = ["app"]
 
-app = typer.Typer(
-    help="Create and change projects, which group servers and settings.",
-    no_args_is_help=True,
-    add_completion=False,
-)
+app = CommandApp()
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the project.")]
 Server = Annotated[
     list[str] | None,
@@ -50,7 +44,7 @@ _LIMITS = frozenset({"calls_per_minute", "concurrent_calls", "calls_per_day", "t
 
 
 @app.command()
-def create(
+async def create(
     names: Annotated[
         list[str], typer.Argument(metavar="NAME...", help="Names of the new projects.")
     ],
@@ -58,7 +52,7 @@ def create(
     settings: Set = None,
     read_only: ReadOnly = None,
     as_json: AsJson = False,
-) -> int:
+) -> None:
     """Create projects.
 
     JSON: {"name", "servers", "settings", "source"}; a list of them for several names
@@ -66,20 +60,39 @@ def create(
     body = _parse_settings(settings or [], read_only, {})
     if server:
         body["servers"] = server
-    return anyio.run(_create, names, body, as_json)
+    created: list[Json] = []
+    loaded = load_settings()
+    async with open_gateway(loaded, connect=()) as gateway:
+        configured = {str(server["name"]) for server in await gateway.servers()}
+        for name in names:
+            created.append(await gateway.request("POST", "projects", {**body, "name": name}))  # noqa: PERF401
+    if as_json:
+        print_json(created[0] if len(created) == 1 else created)
+        return
+    for project in created:
+        print_text(f"Created the project {project['name']}.")
+    _warn_of_unknown(cast("list[str]", body.get("servers", [])), configured)
 
 
 @app.command("list")
-def list_projects(as_json: AsJson = False) -> int:
+async def list_projects(as_json: AsJson = False) -> None:
     """List all projects with their servers.
 
     JSON: a list of objects as printed by `create`
     """
-    return anyio.run(_list, as_json)
+    async with open_gateway(connect=()) as gateway:
+        projects = await gateway.rows("projects")
+    print_rows(
+        projects,
+        ("Name", "Servers", "Settings"),
+        _row,
+        empty="There are no projects. Create one: toolgate projects create NAME --server SERVER",
+        as_json=as_json,
+    )
 
 
 @app.command("set")
-def change(
+async def change(
     name: Name,
     server: Server = None,
     remove_server: Annotated[
@@ -90,55 +103,37 @@ def change(
     settings: Set = None,
     read_only: ReadOnly = None,
     as_json: AsJson = False,
-) -> int:
+) -> None:
     """Add and remove servers of a project, and change its settings.
 
     JSON: same as `create`
     """
-    return anyio.run(
-        _change,
-        name,
-        server or [],
-        remove_server or [],
-        no_servers,
-        settings or [],
-        read_only,
-        as_json,
-    )
+    add, remove = server or [], remove_server or []
+    async with open_gateway(connect=()) as gateway:
+        projects = {str(project["name"]): project for project in await gateway.rows("projects")}
+        configured = {str(server["name"]) for server in await gateway.servers()}
+        present = projects.get(name, {})
+        limits = cast("Json", present.get("settings", {})).get("limits", {})
+        body = _parse_settings(settings or [], read_only, cast("Json", limits))
+        if add or remove or no_servers:
+            current = [] if no_servers else cast("list[str]", present.get("servers", []))
+            body["servers"] = [
+                server for server in dict.fromkeys([*current, *add]) if server not in remove
+            ]
+        changed = await gateway.request("POST", path_of("projects", name), body)
+    if as_json:
+        print_json(changed)
+        return
+    print_text(f"Changed the project {name}.")
+    _warn_of_unknown(add, configured)
 
 
 @app.command()
-def delete(name: Name) -> int:
+async def delete(name: Name) -> None:
     """Delete a project that has no servers."""
-    return anyio.run(_delete, name)
-
-
-async def _create(names: list[str], body: Json, as_json: bool) -> int:
-    created: list[Json] = []
-    loaded = load_settings()
-    async with open_gateway(loaded, connect=()) as gateway:
-        configured = {str(server["name"]) for server in await gateway.servers()}
-        for name in names:
-            created.append(await gateway.request("POST", "projects", {**body, "name": name}))  # noqa: PERF401
-    if as_json:
-        print_json(created[0] if len(created) == 1 else created)
-        return SUCCESS
-    for project in created:
-        print_text(f"Created the project {project['name']}.")
-    _warn_of_unknown(cast("list[str]", body.get("servers", [])), configured)
-    return SUCCESS
-
-
-async def _list(as_json: bool) -> int:
     async with open_gateway(connect=()) as gateway:
-        projects = await gateway.rows("projects")
-    if as_json:
-        print_json(projects)
-    elif projects:
-        print_table(("Name", "Servers", "Settings"), [_row(project) for project in projects])
-    else:
-        note("There are no projects. Create one: toolgate projects create NAME --server SERVER")
-    return SUCCESS
+        await gateway.request("DELETE", path_of("projects", name))
+    print_text(f"Deleted the project {name}.")
 
 
 def _row(project: Json) -> tuple[str, ...]:
@@ -151,42 +146,6 @@ def _row(project: Json) -> tuple[str, ...]:
         ", ".join(cast("list[str]", project["servers"])) or "-",
         text or "-",
     )
-
-
-async def _change(
-    name: str,
-    add: list[str],
-    remove: list[str],
-    no_servers: bool,
-    settings: list[str],
-    read_only: bool | None,
-    as_json: bool,
-) -> int:
-    async with open_gateway(connect=()) as gateway:
-        projects = {str(project["name"]): project for project in await gateway.rows("projects")}
-        configured = {str(server["name"]) for server in await gateway.servers()}
-        present = projects.get(name, {})
-        limits = cast("Json", present.get("settings", {})).get("limits", {})
-        body = _parse_settings(settings, read_only, cast("Json", limits))
-        if add or remove or no_servers:
-            current = [] if no_servers else cast("list[str]", present.get("servers", []))
-            body["servers"] = [
-                server for server in dict.fromkeys([*current, *add]) if server not in remove
-            ]
-        changed = await gateway.request("POST", path_of("projects", name), body)
-    if as_json:
-        print_json(changed)
-        return SUCCESS
-    print_text(f"Changed the project {name}.")
-    _warn_of_unknown(add, configured)
-    return SUCCESS
-
-
-async def _delete(name: str) -> int:
-    async with open_gateway(connect=()) as gateway:
-        await gateway.request("DELETE", path_of("projects", name))
-    print_text(f"Deleted the project {name}.")
-    return SUCCESS
 
 
 def _warn_of_unknown(servers: list[str], configured: set[str]) -> None:

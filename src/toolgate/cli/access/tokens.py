@@ -2,28 +2,29 @@
 
 from typing import Annotated, cast
 
-import anyio
 import typer
 
 from toolgate.cli.client._gateway_client import path_of
 from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.client._open_gateway import open_gateway
+from toolgate.cli.terminal._command_app import AsJson, CommandApp
 from toolgate.cli.terminal._durations import parse_duration
-from toolgate.cli.terminal._exit import SUCCESS
-from toolgate.cli.terminal._output import local_time, note, print_json, print_table, print_text
+from toolgate.cli.terminal._output import (
+    local_time,
+    note,
+    print_json,
+    print_result,
+    print_rows,
+    print_text,
+)
 from toolgate.errors import ArgumentError
 from toolgate.settings import Settings
 from toolgate.types import Json
 
 __all__ = ["app"]
 
-app = typer.Typer(
-    help="Create, list, rotate and revoke tokens for a shared gateway.",
-    no_args_is_help=True,
-    add_completion=False,
-)
+app = CommandApp()
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Name = Annotated[
     str, typer.Argument(metavar="NAME", help="Name of the token, or its prefix (tg_…).")
 ]
@@ -38,7 +39,7 @@ Expires = Annotated[
 
 
 @app.command()
-def create(
+async def create(
     names: Annotated[
         list[str],
         typer.Argument(
@@ -103,7 +104,7 @@ def create(
         ),
     ] = None,
     as_json: AsJson = False,
-) -> int:
+) -> None:
     """Create tokens. Each token is shown only once; the store keeps only its hash.
 
     A token has no rights until a rule allows something: use --allow or --role, or add rules.
@@ -124,20 +125,50 @@ def create(
     }
     if expires:
         body["expires_in_s"] = parse_duration("--expires", expires)
-    return anyio.run(_create, names, body, as_json)
+    await _create(names, body, as_json)
+
+
+async def _create(names: list[str], body: Json, as_json: bool) -> None:
+    loaded = load_settings()
+    created: list[Json] = []
+    async with open_gateway(loaded, connect=()) as gateway:
+        for name in names:
+            created.append(await gateway.request("POST", "tokens", {**body, "name": name}))  # noqa: PERF401
+    if as_json:
+        print_json(created[0] if len(created) == 1 else created)
+        return
+    for token in created:
+        _show(token)
+    if not (body["allow"] or body["roles"] or loaded.permission):
+        note(
+            "It has no rights yet. Allow something, such as:"
+            f" toolgate permissions allow '*' --to token:{names[0]}"
+        )
+    _note_if_tokens_are_optional(loaded)
 
 
 @app.command("list")
-def list_tokens(as_json: AsJson = False) -> int:
+async def list_tokens(as_json: AsJson = False) -> None:
     """List all tokens, without the secrets.
 
     JSON: a list of objects as printed by `create`, without "token"
     """
-    return anyio.run(_list, as_json)
+    loaded = load_settings()
+    async with open_gateway(loaded, connect=()) as gateway:
+        tokens = await gateway.rows("tokens")
+    print_rows(
+        tokens,
+        ("Name", "Prefix", "State", "Projects", "Roles", "Expires", "Last used"),
+        _row,
+        empty="There are no tokens. Create one: toolgate tokens create NAME --allow '*'",
+        as_json=as_json,
+        wrap=3,
+        spare=("Last used", "Expires", "Prefix"),
+    )
 
 
 @app.command()
-def rotate(
+async def rotate(
     name: Name,
     grace: Annotated[
         str,
@@ -149,7 +180,7 @@ def rotate(
     ] = "",
     expires: Expires = "",
     as_json: AsJson = False,
-) -> int:
+) -> None:
     """Replace a token with a new one that has the same name, rules and limits.
 
     JSON: same as `create`
@@ -159,63 +190,34 @@ def rotate(
         body["grace_s"] = parse_duration("--grace", grace)
     if expires:
         body["expires_in_s"] = parse_duration("--expires", expires)
-    return anyio.run(_rotate, name, body, as_json)
+    async with open_gateway(connect=()) as gateway:
+        token = await gateway.request("POST", path_of("tokens", name, "rotate"), body)
+    if as_json:
+        print_json(token)
+    else:
+        _show(token)
 
 
 @app.command()
-def revoke(name: Name, as_json: AsJson = False) -> int:
+async def revoke(name: Name, as_json: AsJson = False) -> None:
     """Revoke a token. Its record is kept for the audit log.
 
     JSON: one item from `list`
     """
-    return anyio.run(_revoke, name, as_json)
+    async with open_gateway(connect=()) as gateway:
+        token = await gateway.request("POST", path_of("tokens", name, "revoke"), {})
+    print_result(token, f"Revoked {token['name']}.", as_json=as_json)
 
 
 @app.command()
-def delete(name: Name, as_json: AsJson = False) -> int:
+async def delete(name: Name, as_json: AsJson = False) -> None:
     """Delete a token and the rules that apply to it alone; its name can be used again.
 
     JSON: one item from `list`
     """
-    return anyio.run(_delete, name, as_json)
-
-
-async def _create(names: list[str], body: Json, as_json: bool) -> int:
-    loaded = load_settings()
-    created: list[Json] = []
-    async with open_gateway(loaded, connect=()) as gateway:
-        for name in names:
-            created.append(await gateway.request("POST", "tokens", {**body, "name": name}))  # noqa: PERF401
-    if as_json:
-        print_json(created[0] if len(created) == 1 else created)
-        return SUCCESS
-    for token in created:
-        _show(token)
-    if not (body["allow"] or body["roles"] or loaded.permission):
-        note(
-            "It has no rights yet. Allow something, such as:"
-            f" toolgate permissions allow '*' --to token:{names[0]}"
-        )
-    _note_if_tokens_are_optional(loaded)
-    return SUCCESS
-
-
-async def _list(as_json: bool) -> int:
-    loaded = load_settings()
-    async with open_gateway(loaded, connect=()) as gateway:
-        tokens = await gateway.rows("tokens")
-    if as_json:
-        print_json(tokens)
-    elif tokens:
-        print_table(
-            ("Name", "Prefix", "State", "Projects", "Roles", "Expires", "Last used"),
-            [_row(token) for token in tokens],
-            wrap=3,
-            spare=("Last used", "Expires", "Prefix"),
-        )
-    else:
-        note("There are no tokens. Create one: toolgate tokens create NAME --allow '*'")
-    return SUCCESS
+    async with open_gateway(connect=()) as gateway:
+        token = await gateway.request("DELETE", path_of("tokens", name))
+    print_result(token, f"Deleted {token['name']}.", as_json=as_json)
 
 
 def _row(token: Json) -> tuple[str, ...]:
@@ -228,36 +230,6 @@ def _row(token: Json) -> tuple[str, ...]:
         local_time(token["expires_at"]),
         local_time(token["last_used_at"]),
     )
-
-
-async def _rotate(name: str, body: Json, as_json: bool) -> int:
-    async with open_gateway(connect=()) as gateway:
-        token = await gateway.request("POST", path_of("tokens", name, "rotate"), body)
-    if as_json:
-        print_json(token)
-    else:
-        _show(token)
-    return SUCCESS
-
-
-async def _revoke(name: str, as_json: bool) -> int:
-    async with open_gateway(connect=()) as gateway:
-        token = await gateway.request("POST", path_of("tokens", name, "revoke"), {})
-    if as_json:
-        print_json(token)
-    else:
-        print_text(f"Revoked {token['name']}.")
-    return SUCCESS
-
-
-async def _delete(name: str, as_json: bool) -> int:
-    async with open_gateway(connect=()) as gateway:
-        token = await gateway.request("DELETE", path_of("tokens", name))
-    if as_json:
-        print_json(token)
-    else:
-        print_text(f"Deleted {token['name']}.")
-    return SUCCESS
 
 
 def _show(token: Json) -> None:

@@ -9,13 +9,14 @@ import typer
 from anyio.from_thread import start_blocking_portal
 
 from toolgate.cli.client._load_settings import load_settings
+from toolgate.cli.terminal._command_app import AsJson, CommandApp
 from toolgate.cli.terminal._exit import SUCCESS
 from toolgate.cli.terminal._output import note, print_json
 from toolgate.errors import ArgumentError, UnknownModelError
 
 __all__ = ["app"]
 
-app = typer.Typer(add_completion=False)
+app = CommandApp()
 
 _EXIT_WORDS = frozenset({"/exit", "/quit", "exit", "quit"})
 
@@ -41,7 +42,7 @@ def chat(
         ),
     ] = "",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not show tool calls.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> int:
     """Chat with a model that can use your tools.
 

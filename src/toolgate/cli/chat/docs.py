@@ -11,12 +11,14 @@ from toolgate.cli.chat._import_documents import documents_of, report_import, syn
 from toolgate.cli.client._gateway_client import GatewayClient, path_of
 from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.client._open_gateway import open_gateway
+from toolgate.cli.terminal._command_app import AsJson, CommandApp
 from toolgate.cli.terminal._exit import FAILED, NO_RESULT, SUCCESS
 from toolgate.cli.terminal._output import (
     local_time,
     note,
     plural,
     print_json,
+    print_result,
     print_table,
     print_text,
 )
@@ -25,18 +27,13 @@ from toolgate.types import Json
 
 __all__ = ["app"]
 
-app = typer.Typer(
-    help="Import, list, search and remove documents that models use to answer questions.",
-    no_args_is_help=True,
-    add_completion=False,
-)
+app = CommandApp()
 
 _DEFAULT_COLLECTION = "documents"
 
 _PREVIEW_CHARS = 300
 """Characters shown of a passage without --whole (chosen)."""
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Collection = Annotated[
     str,
     typer.Option("--collection", "-c", metavar="NAME", help="Name of the collection."),
@@ -63,7 +60,7 @@ VectorStore = Annotated[
 
 
 @app.command()
-def add(
+async def add(
     named: Annotated[
         list[str],
         typer.Argument(
@@ -93,29 +90,99 @@ def add(
         "metric": metric,
         "place": vector_store,
     }
-    return anyio.run(_add, named, collection, collection_options, as_json)
+    settings = load_settings()
+    collected = await anyio.to_thread.run_sync(collect_files, named)
+    if not collected.items and not collected.folders:
+        raise ArgumentError(
+            " ".join(why for _, why in collected.problems), hint="Name files, folders or URLs."
+        )
+    async with open_gateway(settings, connect=()) as gateway:
+        await gateway.request("POST", "collections", {"name": collection, **collection_options})
+        summary = await synchronize(gateway, settings, collection, collected)
+    return report_import([summary], as_json)
 
 
 @app.command()
-def refresh(collection: OptionalCollection = None, as_json: AsJson = False) -> int:
+async def refresh(collection: OptionalCollection = None, as_json: AsJson = False) -> int:
     """Update all added sources: import new and changed files and pages, remove deleted ones."""
-    return anyio.run(_refresh, collection, as_json)
+    settings = load_settings()
+    summaries: list[Json] = []
+    async with open_gateway(settings, connect=()) as gateway:
+        for name in await _collection_names(gateway, collection):
+            documents = await documents_of(gateway, name)
+            origins = list(dict.fromkeys(row["origin"] for row in documents if row["origin"]))
+            collected = await anyio.to_thread.run_sync(collect_files, origins)
+            gone = [origin for origin, _ in collected.problems]
+            collected.problems.clear()
+            collected.folders += gone  # deleted since: remove all of their documents
+            summaries.append(await synchronize(gateway, settings, name, collected))
+    return report_import(summaries, as_json)
 
 
 @app.command("list")
-def list_documents(collection: OptionalCollection = None, as_json: AsJson = False) -> int:
+async def list_documents(collection: OptionalCollection = None, as_json: AsJson = False) -> int:
     """List the documents."""
-    return anyio.run(_list, collection, as_json)
+    rows: list[Json] = []
+    async with open_gateway(connect=()) as gateway:
+        for name in await _collection_names(gateway, collection):
+            rows += [{"collection": name, **row} for row in await documents_of(gateway, name)]
+    if as_json:
+        print_json({"documents": rows})
+    elif rows:
+        print_table(
+            ("Collection", "Source", "Passages", "Added", "Title"),
+            [
+                (
+                    row["collection"],
+                    row["source"],
+                    str(row["passages"]),
+                    local_time(row["added_at"]),
+                    row["title"],
+                )
+                for row in rows
+            ],
+            spare=("Added",),
+        )
+    else:
+        note("There are no documents. Add some: toolgate docs add FILES")
+    return SUCCESS if rows else NO_RESULT
 
 
 @app.command()
-def collections(as_json: AsJson = False) -> int:
+async def collections(as_json: AsJson = False) -> int:
     """List the collections with their size and settings."""
-    return anyio.run(_collections, as_json)
+    async with open_gateway(connect=()) as gateway:
+        answer = await gateway.request("GET", "collections")
+    rows = cast("list[Json]", answer["collections"])
+    if as_json:
+        print_json(answer)
+    elif rows:
+        print_table(
+            ("Name", "Documents", "Passages", "Model", "Metric", "Vector store", "Description"),
+            [
+                (
+                    row["name"] + (f" ({row['alias']})" if row["alias"] else ""),
+                    str(row["documents"]),
+                    str(row["passages"]),
+                    row["model"],
+                    row["metric"],
+                    row["place"],
+                    row["description"],
+                )
+                for row in rows
+            ],
+            spare=("Vector store", "Metric"),
+        )
+        for row in rows:
+            if row["problem"]:
+                note(f"{row['name']}: {row['problem']}")
+    else:
+        note("There are no collections. Create one: toolgate docs add FILES --collection NAME")
+    return SUCCESS if rows else NO_RESULT
 
 
 @app.command()
-def search(
+async def search(
     question: Annotated[list[str], typer.Argument(metavar="QUESTION", help="What to search for.")],
     collection: Annotated[
         list[str] | None,
@@ -149,140 +216,6 @@ def search(
     }
     if threshold is not None and search_type is None:
         body["search_type"] = "similarity_score_threshold"
-    return anyio.run(_search, body, whole, as_json)
-
-
-@app.command()
-def remove(
-    named: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[DOCUMENTS]...",
-            help="Sources as shown by `docs list`, or the folder, file or URL that you added.",
-        ),
-    ] = None,
-    collection: Collection = _DEFAULT_COLLECTION,
-    everything: Annotated[bool, typer.Option("--all", help="Remove the whole collection.")] = False,
-    as_json: AsJson = False,
-) -> int:
-    """Remove documents, or a whole collection."""
-    if bool(named) == everything:
-        raise ArgumentError(
-            "Either documents or --all must be given.",
-            hint="Run: toolgate docs remove SOURCE, or: toolgate docs remove --all -c NAME",
-        )
-    origins = [
-        source if is_address(source) else str(Path(source).resolve()) for source in named or ()
-    ]
-    return anyio.run(_remove, named or [], origins, collection, as_json)
-
-
-@app.command()
-def reindex(
-    collection: Annotated[
-        str, typer.Argument(metavar="COLLECTION", help="Name of the collection.")
-    ],
-    model: Model = None,
-    metric: Metric = None,
-    vector_store: VectorStore = None,
-    as_json: AsJson = False,
-) -> int:
-    """Recompute a collection's vectors, optionally with another model, metric or vector store."""
-    options = {"model": model, "metric": metric, "place": vector_store}
-    return anyio.run(_reindex, collection, options, as_json)
-
-
-async def _add(
-    named: list[str], name: str, collection_options: dict[str, str | None], as_json: bool
-) -> int:
-    settings = load_settings()
-    collected = await anyio.to_thread.run_sync(collect_files, named)
-    if not collected.items and not collected.folders:
-        raise ArgumentError(
-            " ".join(why for _, why in collected.problems), hint="Name files, folders or URLs."
-        )
-    async with open_gateway(settings, connect=()) as gateway:
-        await gateway.request("POST", "collections", {"name": name, **collection_options})
-        summary = await synchronize(gateway, settings, name, collected)
-    return report_import([summary], as_json)
-
-
-async def _refresh(name: str | None, as_json: bool) -> int:
-    settings = load_settings()
-    summaries: list[Json] = []
-    async with open_gateway(settings, connect=()) as gateway:
-        for collection in await _collection_names(gateway, name):
-            documents = await documents_of(gateway, collection)
-            origins = list(dict.fromkeys(row["origin"] for row in documents if row["origin"]))
-            collected = await anyio.to_thread.run_sync(collect_files, origins)
-            gone = [origin for origin, _ in collected.problems]
-            collected.problems.clear()
-            collected.folders += gone  # deleted since: remove all of their documents
-            summaries.append(await synchronize(gateway, settings, collection, collected))
-    return report_import(summaries, as_json)
-
-
-async def _list(name: str | None, as_json: bool) -> int:
-    rows: list[Json] = []
-    async with open_gateway(connect=()) as gateway:
-        for collection in await _collection_names(gateway, name):
-            rows += [
-                {"collection": collection, **row} for row in await documents_of(gateway, collection)
-            ]
-    if as_json:
-        print_json({"documents": rows})
-    elif rows:
-        print_table(
-            ("Collection", "Source", "Passages", "Added", "Title"),
-            [
-                (
-                    row["collection"],
-                    row["source"],
-                    str(row["passages"]),
-                    local_time(row["added_at"]),
-                    row["title"],
-                )
-                for row in rows
-            ],
-            spare=("Added",),
-        )
-    else:
-        note("There are no documents. Add some: toolgate docs add FILES")
-    return SUCCESS if rows else NO_RESULT
-
-
-async def _collections(as_json: bool) -> int:
-    async with open_gateway(connect=()) as gateway:
-        answer = await gateway.request("GET", "collections")
-    rows = cast("list[Json]", answer["collections"])
-    if as_json:
-        print_json(answer)
-    elif rows:
-        print_table(
-            ("Name", "Documents", "Passages", "Model", "Metric", "Vector store", "Description"),
-            [
-                (
-                    row["name"] + (f" ({row['alias']})" if row["alias"] else ""),
-                    str(row["documents"]),
-                    str(row["passages"]),
-                    row["model"],
-                    row["metric"],
-                    row["place"],
-                    row["description"],
-                )
-                for row in rows
-            ],
-            spare=("Vector store", "Metric"),
-        )
-        for row in rows:
-            if row["problem"]:
-                note(f"{row['name']}: {row['problem']}")
-    else:
-        note("There are no collections. Create one: toolgate docs add FILES --collection NAME")
-    return SUCCESS if rows else NO_RESULT
-
-
-async def _search(body: Json, whole: bool, as_json: bool) -> int:
     async with open_gateway(connect=()) as gateway:
         answer = await gateway.request("POST", "retrieve", body)
     documents = cast("list[Json]", answer["documents"])
@@ -313,43 +246,74 @@ async def _search(body: Json, whole: bool, as_json: bool) -> int:
     return NO_RESULT
 
 
-async def _remove(named: list[str], origins: list[str], name: str, as_json: bool) -> int:
-    path = path_of("collections", name)
+@app.command()
+async def remove(
+    named: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[DOCUMENTS]...",
+            help="Sources as shown by `docs list`, or the folder, file or URL that you added.",
+        ),
+    ] = None,
+    collection: Collection = _DEFAULT_COLLECTION,
+    everything: Annotated[bool, typer.Option("--all", help="Remove the whole collection.")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Remove documents, or a whole collection."""
+    if bool(named) == everything:
+        raise ArgumentError(
+            "Either documents or --all must be given.",
+            hint="Run: toolgate docs remove SOURCE, or: toolgate docs remove --all -c NAME",
+        )
+    path = path_of("collections", collection)
     async with open_gateway(connect=()) as gateway:
         if named:
-            body = {"sources": named, "origins": origins}
+            body = {"sources": named, "origins": [_origin(source) for source in named]}
             answer = await gateway.request("POST", f"{path}/remove", body)
         else:
             answer = await gateway.request("DELETE", path)
     if not named:
-        if as_json:
-            print_json(answer)
-        else:
-            print_text(f"Removed {name} with {plural(answer['documents'], 'document')}.")
+        print_result(
+            answer,
+            f"Removed {collection} with {plural(answer['documents'], 'document')}.",
+            as_json=as_json,
+        )
         return SUCCESS
     removed = cast("list[str]", answer["removed"])
     if as_json:
         print_json(answer)
     elif removed:
-        print_text(f"Removed {plural(len(removed), 'document')} from {name}.")
+        print_text(f"Removed {plural(len(removed), 'document')} from {collection}.")
     else:
-        note(f"{name} contains none of these. See: toolgate docs list")
+        note(f"{collection} contains none of these. See: toolgate docs list")
     return SUCCESS if removed else NO_RESULT
 
 
-async def _reindex(name: str, options: dict[str, str | None], as_json: bool) -> int:
+@app.command()
+async def reindex(
+    collection: Annotated[
+        str, typer.Argument(metavar="COLLECTION", help="Name of the collection.")
+    ],
+    model: Model = None,
+    metric: Metric = None,
+    vector_store: VectorStore = None,
+    as_json: AsJson = False,
+) -> None:
+    """Recompute a collection's vectors, optionally with another model, metric or vector store."""
+    options: Json = {"model": model, "metric": metric, "place": vector_store}
     async with open_gateway(connect=()) as gateway:
-        collection = await gateway.request(
-            "POST", path_of("collections", name, "reindex"), dict(options)
-        )
-    if as_json:
-        print_json(collection)
-    else:
-        print_text(
-            f"Reindexed {plural(collection['passages'], 'passage')} of {collection['name']}:"
-            f" {collection['model']}, {collection['metric']}, in {collection['place']}."
-        )
-    return SUCCESS
+        done = await gateway.request("POST", path_of("collections", collection, "reindex"), options)
+    print_result(
+        done,
+        f"Reindexed {plural(done['passages'], 'passage')} of {done['name']}:"
+        f" {done['model']}, {done['metric']}, in {done['place']}.",
+        as_json=as_json,
+    )
+
+
+def _origin(source: str) -> str:
+    """Return the address or the absolute path of what was imported."""
+    return source if is_address(source) else str(Path(source).resolve())
 
 
 async def _collection_names(gateway: GatewayClient, name: str | None) -> list[str]:

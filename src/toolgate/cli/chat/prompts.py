@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 from typing import Annotated
 
-import anyio
 import typer
 
 from toolgate.cli.client._gateway_client import path_of
 from toolgate.cli.client._open_gateway import open_gateway
+from toolgate.cli.terminal._command_app import AsJson, CommandApp
 from toolgate.cli.terminal._exit import NO_RESULT, SUCCESS
 from toolgate.cli.terminal._output import local_time, note, print_data, print_json, print_table
 from toolgate.errors import ArgumentError
@@ -16,104 +16,18 @@ from toolgate.types import Json, json_array
 
 __all__ = ["app"]
 
-app = typer.Typer(
-    help="Show and replace the prompts that models receive.",
-    no_args_is_help=True,
-    add_completion=False,
-)
+app = CommandApp()
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the prompt, from `list`.")]
 
 
 @app.command("list")
-def list_prompts(as_json: AsJson = False) -> int:
+async def list_prompts(as_json: AsJson = False) -> None:
     """List all prompts from Toolgate, packs and servers.
 
     JSON: a list of {"name", "mcp_name", "title", "role", "needs", "is_default", "version",
     "changed_at", "changed_by"}
     """
-    return anyio.run(_list, as_json)
-
-
-@app.command("get")
-def get(name: Name, as_json: AsJson = False) -> int:
-    """Print the current text of a prompt.
-
-    JSON: as `list`, with "text"
-    """
-    return anyio.run(_get, name, as_json)
-
-
-@app.command("set")
-def set_prompt(
-    name: Name,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="The new text; @FILE reads a file.")],
-    as_json: AsJson = False,
-) -> int:
-    """Replace the text of a prompt, effective from the next request.
-
-    JSON: as `get`
-    """
-    return anyio.run(_set, name, _text(text), as_json)
-
-
-@app.command()
-def clear(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the prompt.")] = "",
-    everything: Annotated[
-        bool, typer.Option("--all", help="Restore the default text of all replaced prompts.")
-    ] = False,
-    as_json: AsJson = False,
-) -> int:
-    """Restore the default text. Exit status 3 if the prompt was not replaced.
-
-    JSON: {"cleared"}
-    """
-    if bool(name) == everything:
-        raise ArgumentError("Either NAME or --all must be given.", hint="Use one of them.")
-    return anyio.run(_clear, name, as_json)
-
-
-@app.command("test")
-def try_out(
-    name: Name,
-    text: Annotated[
-        str,
-        typer.Option("--text", metavar="TEXT", help="Test this text instead; @FILE reads a file."),
-    ] = "",
-    value: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--value", metavar="FIELD=TEXT", help="Value of a placeholder. Can be repeated."
-        ),
-    ] = None,
-    as_json: AsJson = False,
-) -> int:
-    """Render a prompt without changing it.
-
-    JSON: {"name", "text", "fields"}
-    """
-    values: dict[str, str] = {}
-    for pair in value or ():
-        field, equals, content = pair.partition("=")
-        if not equals:
-            raise ArgumentError(f"--value is {pair[:60]!r}.", allowed="Expected: FIELD=TEXT.")
-        values[field] = content
-    return anyio.run(_test, name, _text(text) if text else None, values, as_json)
-
-
-@app.command()
-def versions(name: Name, as_json: AsJson = False) -> int:
-    """List the versions of a prompt, oldest first. Exit status 3 if it was never replaced.
-
-    JSON: a list of {"project_id", "name", "version", "text", "changed_at", "changed_by"}; text is
-    null where the default was restored
-    """
-    return anyio.run(_versions, name, as_json)
-
-
-async def _list(as_json: bool) -> int:
     async with open_gateway() as gateway:
         prompts = await gateway.rows("prompts")
     if as_json:
@@ -131,14 +45,14 @@ async def _list(as_json: bool) -> int:
             ],
             wrap=1,
         )
-    return SUCCESS
 
 
-def _since(prompt: Json) -> str:
-    return f"replaced {local_time(prompt['changed_at'])}"
+@app.command("get")
+async def get(name: Name, as_json: AsJson = False) -> None:
+    """Print the current text of a prompt.
 
-
-async def _get(name: str, as_json: bool) -> int:
+    JSON: as `list`, with "text"
+    """
     async with open_gateway() as gateway:
         prompt = await gateway.request("GET", path_of("prompts", name))
     if as_json:
@@ -147,21 +61,41 @@ async def _get(name: str, as_json: bool) -> int:
         note("The server provides its text; read it with an MCP client.")
     else:
         print_data(f"{prompt['text']}\n")
-    return SUCCESS
 
 
-async def _set(name: str, text: str, as_json: bool) -> int:
+@app.command("set")
+async def set_prompt(
+    name: Name,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The new text; @FILE reads a file.")],
+    as_json: AsJson = False,
+) -> None:
+    """Replace the text of a prompt, effective from the next request.
+
+    JSON: as `get`
+    """
+    body: Json = {"instructions": _text(text)}
     async with open_gateway() as gateway:
-        body: Json = {"instructions": text}
         prompt = await gateway.request("PATCH", path_of("prompts", name), body)
     if as_json:
         print_json(prompt)
     else:
         note(f"{prompt['name']} is now at version {prompt['version']}.")
-    return SUCCESS
 
 
-async def _clear(name: str, as_json: bool) -> int:
+@app.command()
+async def clear(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the prompt.")] = "",
+    everything: Annotated[
+        bool, typer.Option("--all", help="Restore the default text of all replaced prompts.")
+    ] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Restore the default text. Exit status 3 if the prompt was not replaced.
+
+    JSON: {"cleared"}
+    """
+    if bool(name) == everything:
+        raise ArgumentError("Either NAME or --all must be given.", hint="Use one of them.")
     path = path_of("prompts", name) if name else "prompts"
     async with open_gateway() as gateway:
         answer = await gateway.request("DELETE", path)
@@ -175,18 +109,47 @@ async def _clear(name: str, as_json: bool) -> int:
     return SUCCESS if answer["cleared"] else NO_RESULT
 
 
-async def _test(name: str, text: str | None, values: dict[str, str], as_json: bool) -> int:
-    body: Json = {"values": values} if text is None else {"values": values, "text": text}
+@app.command("test")
+async def try_out(
+    name: Name,
+    text: Annotated[
+        str,
+        typer.Option("--text", metavar="TEXT", help="Test this text instead; @FILE reads a file."),
+    ] = "",
+    value: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--value", metavar="FIELD=TEXT", help="Value of a placeholder. Can be repeated."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Render a prompt without changing it.
+
+    JSON: {"name", "text", "fields"}
+    """
+    values: dict[str, str] = {}
+    for pair in value or ():
+        field, equals, content = pair.partition("=")
+        if not equals:
+            raise ArgumentError(f"--value is {pair[:60]!r}.", allowed="Expected: FIELD=TEXT.")
+        values[field] = content
+    body: Json = {"values": values, "text": _text(text)} if text else {"values": values}
     async with open_gateway() as gateway:
         answer = await gateway.request("POST", path_of("prompts", name, "test"), body)
     if as_json:
         print_json(answer)
     else:
         print_data(f"{answer['text']}\n")
-    return SUCCESS
 
 
-async def _versions(name: str, as_json: bool) -> int:
+@app.command()
+async def versions(name: Name, as_json: AsJson = False) -> int:
+    """List the versions of a prompt, oldest first. Exit status 3 if it was never replaced.
+
+    JSON: a list of {"project_id", "name", "version", "text", "changed_at", "changed_by"}; text is
+    null where the default was restored
+    """
     async with open_gateway() as gateway:
         rows = (await gateway.request("GET", path_of("prompts", name, "versions")))["versions"]
     if as_json:
@@ -208,6 +171,10 @@ async def _versions(name: str, as_json: bool) -> int:
     else:
         note("Never replaced.")
     return SUCCESS if rows else NO_RESULT
+
+
+def _since(prompt: Json) -> str:
+    return f"replaced {local_time(prompt['changed_at'])}"
 
 
 def _text(argument: str) -> str:

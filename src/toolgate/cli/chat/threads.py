@@ -3,11 +3,11 @@
 import json
 from typing import Annotated, Any
 
-import anyio
 import typer
 
 from toolgate.cli.client._gateway_client import path_of
 from toolgate.cli.client._open_gateway import open_gateway
+from toolgate.cli.terminal._command_app import AsJson, CommandApp
 from toolgate.cli.terminal._exit import NO_RESULT, SUCCESS
 from toolgate.cli.terminal._output import local_time, note, print_json, print_table
 from toolgate.errors import ArgumentError
@@ -15,18 +15,13 @@ from toolgate.types import Json
 
 __all__ = ["app"]
 
-app = typer.Typer(
-    help="List and delete chat threads, and change their settings.",
-    no_args_is_help=True,
-    add_completion=False,
-)
+app = CommandApp()
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Thread = Annotated[str, typer.Argument(metavar="THREAD", help="Name of the thread.")]
 
 
 @app.command("list")
-def list_threads(
+async def list_threads(
     responses: Annotated[
         bool,
         typer.Option(
@@ -39,55 +34,6 @@ def list_threads(
 
     JSON: a list of {"thread_id", "created_at", "used_at", "messages", "running", "waiting"}
     """
-    return anyio.run(_list, responses, as_json)
-
-
-@app.command()
-def settings(
-    thread: Annotated[
-        str,
-        typer.Argument(
-            metavar="[THREAD]", help="Name of the thread. Omit it for the settings of the project."
-        ),
-    ] = "",
-    change: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="Set a value, such as retrieval=forced or tools_enabled=NL2SQL; KEY= resets it. "
-            "Can be repeated.",
-        ),
-    ] = None,
-    as_json: AsJson = False,
-) -> int:
-    """Show or change the settings of a thread or the project, effective from the next turn.
-
-    JSON: {"set", "active"}
-    """
-    return anyio.run(_settings, thread, [_parse_setting(text) for text in change or ()], as_json)
-
-
-@app.command()
-def delete(thread: Thread, as_json: AsJson = False) -> int:
-    """Delete a thread with all its messages. Exit status 3 if there is none.
-
-    JSON: {"deleted"}
-    """
-    return anyio.run(_delete, thread, as_json)
-
-
-@app.command()
-def usage(thread: Thread, as_json: AsJson = False) -> int:
-    """Show the cost of a thread's model requests. Exit status 3 if there are none.
-
-    JSON: a list of {"turn_id", "purpose", "model", "prompt_tokens", "completion_tokens",
-    "cached_tokens", "cost", "is_estimate", "at"}
-    """
-    return anyio.run(_usage, thread, as_json)
-
-
-async def _list(responses: bool, as_json: bool) -> int:
     async with open_gateway(connect=()) as gateway:
         threads = await gateway.rows("threads", responses="true" if responses else "")
     if as_json:
@@ -114,7 +60,30 @@ async def _list(responses: bool, as_json: bool) -> int:
     return SUCCESS if threads else NO_RESULT
 
 
-async def _settings(thread: str, changes: list[tuple[str, Any]], as_json: bool) -> int:
+@app.command()
+async def settings(
+    thread: Annotated[
+        str,
+        typer.Argument(
+            metavar="[THREAD]", help="Name of the thread. Omit it for the settings of the project."
+        ),
+    ] = "",
+    change: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Set a value, such as retrieval=forced or tools_enabled=NL2SQL; KEY= resets it. "
+            "Can be repeated.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show or change the settings of a thread or the project, effective from the next turn.
+
+    JSON: {"set", "active"}
+    """
+    changes = [_parse_setting(text) for text in change or ()]
     path = path_of("threads", thread, "settings") if thread else "chat/settings"
     async with open_gateway(connect=()) as gateway:
         if changes:
@@ -131,10 +100,14 @@ async def _settings(thread: str, changes: list[tuple[str, Any]], as_json: bool) 
                 for name, value in answer["active"].items()
             ],
         )
-    return SUCCESS
 
 
-async def _delete(thread: str, as_json: bool) -> int:
+@app.command()
+async def delete(thread: Thread, as_json: AsJson = False) -> int:
+    """Delete a thread with all its messages. Exit status 3 if there is none.
+
+    JSON: {"deleted"}
+    """
     async with open_gateway(connect=()) as gateway:
         answer = await gateway.request("DELETE", path_of("threads", thread))
     if as_json:
@@ -144,7 +117,13 @@ async def _delete(thread: str, as_json: bool) -> int:
     return SUCCESS if answer["deleted"] else NO_RESULT
 
 
-async def _usage(thread: str, as_json: bool) -> int:
+@app.command()
+async def usage(thread: Thread, as_json: AsJson = False) -> int:
+    """Show the cost of a thread's model requests. Exit status 3 if there are none.
+
+    JSON: a list of {"turn_id", "purpose", "model", "prompt_tokens", "completion_tokens",
+    "cached_tokens", "cost", "is_estimate", "at"}
+    """
     async with open_gateway(connect=()) as gateway:
         rows = (await gateway.request("GET", path_of("threads", thread, "usage")))["usage"]
     if as_json:

@@ -29,6 +29,7 @@ from toolgate.cli.demo._schema import ask_questions, connections
 from toolgate.cli.demo._screen import Screen
 from toolgate.cli.demo._servers import DemoServer, find_node, install, server_table
 from toolgate.cli.demo._turns import INSTALL_COMMAND, run_turns, turn_tables
+from toolgate.cli.terminal._command_app import CommandApp
 from toolgate.cli.terminal._exit import SUCCESS
 from toolgate.cli.terminal._output import note, print_json, spinner
 from toolgate.errors import ToolgateError
@@ -39,11 +40,11 @@ __all__ = ["app"]
 REQUESTS = 4
 """Requests that are shown (chosen: one screen)."""
 
-app = typer.Typer(add_completion=False)
+app = CommandApp()
 
 
 @app.command()
-def demo(
+async def demo(
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the gateway running until Ctrl-C.")
     ] = False,
@@ -63,10 +64,6 @@ def demo(
     available). Then starts a gateway for them on a free port, and stops everything when done.
     """
     folder = servers_dir or Path(platformdirs.user_cache_dir("toolgate")) / "demo-servers"
-    return anyio.run(_demo, folder, keep, as_json)
-
-
-async def _demo(folder: Path, keep: bool, as_json: bool) -> int:
     out = Screen(quiet=as_json)
     report = DemoReport()
     ended = True

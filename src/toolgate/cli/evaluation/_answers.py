@@ -13,6 +13,7 @@ from toolgate.chat import ChatService, choices_from
 from toolgate.cli.client._gateway_client import STARTUP_TIMEOUT_S
 from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.evaluation._save_results import save_metrics
+from toolgate.cli.terminal._command_app import AsJson
 from toolgate.cli.terminal._exit import SUCCESS
 from toolgate.cli.terminal._output import note, plural, print_json, print_table
 from toolgate.errors import ArgumentError, SettingError
@@ -68,7 +69,7 @@ def answers(
         str,
         typer.Option(metavar="MODEL", help="Model that generates questions and judges answers."),
     ] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> int:
     """Ask questions about documents and judge the answers.
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from toolgate.base.plugins import make
 from toolgate.cli.evaluation._save_results import save_metrics
+from toolgate.cli.terminal._command_app import AsJson
 from toolgate.cli.terminal._context import shared_options
 from toolgate.cli.terminal._exit import NO_RESULT, SUCCESS
 from toolgate.cli.terminal._output import print_json, print_table, print_text
@@ -58,7 +59,7 @@ def intents(
             "--sweep", help="Show false alarms and wrong answers for a range of thresholds."
         ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> int:
     """Train the classifier on a pack's example prompts, and measure its accuracy.
 

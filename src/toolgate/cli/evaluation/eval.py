@@ -18,6 +18,7 @@ from toolgate.cli.evaluation._answers import answers
 from toolgate.cli.evaluation._intents import intents
 from toolgate.cli.evaluation._own_requests import read_own_requests
 from toolgate.cli.evaluation._save_results import save_metrics
+from toolgate.cli.terminal._command_app import AsJson, CommandApp
 from toolgate.cli.terminal._context import shared_options
 from toolgate.cli.terminal._exit import NO_RESULT, SUCCESS
 from toolgate.cli.terminal._output import note, print_json, print_table
@@ -36,11 +37,7 @@ from toolgate.settings import Settings, load
 
 __all__ = ["app"]
 
-app = typer.Typer(
-    help="Measure the quality of search, intent detection and answers.",
-    no_args_is_help=True,
-    add_completion=False,
-)
+app = CommandApp()
 app.command()(answers)
 app.command()(intents)
 
@@ -104,7 +101,7 @@ def tools(
         ),
     ] = 0,
     own_requests: OwnRequests = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> int:
     """Run labeled requests through the search and measure how many of the needed tools it finds.
 

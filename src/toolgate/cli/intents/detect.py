@@ -15,6 +15,7 @@ import typer
 from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.intents import _saved_runs
 from toolgate.cli.intents._detect_session import DetectSession, Reasons
+from toolgate.cli.terminal._command_app import AsJson, CommandApp
 from toolgate.cli.terminal._exit import NO_RESULT, SUCCESS
 from toolgate.cli.terminal._output import note, print_json, print_table, print_text
 from toolgate.cli.terminal._sanitize import one_line
@@ -29,7 +30,7 @@ from toolgate.types import Json
 
 __all__ = ["app"]
 
-app = typer.Typer(add_completion=False)
+app = CommandApp()
 
 
 @app.command(help="Detect the intent of a message and extract its arguments.")
@@ -86,7 +87,7 @@ def detect(
     project: Annotated[
         str, typer.Option(metavar="NAME", help="With --stats: only this project.")
     ] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> int:
     """Detect the intent of a message and extract its arguments."""
     if stats:

@@ -5,11 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, cast
 
-import anyio
 import typer
 
 from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.client._open_gateway import open_gateway
+from toolgate.cli.terminal._command_app import AsJson, CommandApp
 from toolgate.cli.terminal._exit import NO_RESULT, SUCCESS
 from toolgate.cli.terminal._output import note, print_data, print_json, spinner
 from toolgate.errors import ArgumentError
@@ -17,11 +17,11 @@ from toolgate.types import Json
 
 __all__ = ["app"]
 
-app = typer.Typer(add_completion=False)
+app = CommandApp()
 
 
 @app.command(help="Show the rules and tools that Toolgate adds to a message for a model.")
-def enrich(
+async def enrich(
     text: Annotated[
         list[str] | None,
         typer.Argument(metavar="TEXT", help="The message; - reads it from standard input."),
@@ -42,16 +42,12 @@ def enrich(
             help="Also use this pack, or the packs in DIR. Can be repeated.",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> int:
     """Show the rules and tools that Toolgate adds to a message for a model."""
     if queries and text:
         raise ArgumentError("A message and --query exclude each other.", hint="Use one of them.")
     body: Json = {"queries": queries} if queries else {"prompt": _message(text or [])}
-    return anyio.run(_enrich, body, packs or [], as_json)
-
-
-async def _enrich(body: Json, packs: list[Path], as_json: bool) -> int:
     loaded = load_settings()
     if packs:
         paths = (*loaded.packs.paths, *(str(folder.absolute()) for folder in packs))

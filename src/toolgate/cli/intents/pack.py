@@ -11,6 +11,7 @@ import typer
 from toolgate.base.pack_files import is_pack
 from toolgate.cli.client._list_packs import pack_rows
 from toolgate.cli.client._load_settings import load_settings
+from toolgate.cli.terminal._command_app import AsJson, CommandApp
 from toolgate.cli.terminal._context import shared_options
 from toolgate.cli.terminal._exit import FAILED, NO_RESULT, SUCCESS
 from toolgate.cli.terminal._output import (
@@ -31,11 +32,14 @@ from toolgate.types import Json
 
 __all__ = ["app"]
 
-app = typer.Typer(
-    help="Create, check, list and enable packs of intents, rules and tools.",
-    no_args_is_help=True,
-    add_completion=False,
-)
+app = CommandApp()
+
+Folder = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[DIR]", help="Folder or name of a pack. Default: all of your own packs."
+    ),
+]
 
 _USER_ORIGINS = frozenset({"setting", "working folder"})
 """Origins of packs that users write."""
@@ -46,7 +50,6 @@ for _path in sorted(Path(str(builtin.__file__)).parent.glob("*/commands.py")):
     app.add_typer(_module.app, name=_path.parent.name)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the pack.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 @app.command()
@@ -59,7 +62,7 @@ def new(
         str, typer.Option(metavar="NAME", help="First intent. Default: the name of the pack.")
     ] = "",
     as_json: AsJson = False,
-) -> int:
+) -> None:
     """Create a pack with a sample intent, rules and a tool; comments explain all options.
 
     JSON: {"name", "folder", "files"}
@@ -69,23 +72,17 @@ def new(
     if as_json:
         names = [path.relative_to(home).as_posix() for path in files]
         print_json({"name": name, "folder": str(home), "files": names})
-        return SUCCESS
+        return
     for path in files:
         print_text(str(path))
     note(f"Add some example prompts to {files[1]}, then run: toolgate pack lint {home}")
     if folder.resolve() != Path("packs").resolve():
         note(f"To use it, add it to toolgate.toml: [packs] paths = [{str(folder)!r}]")
-    return SUCCESS
 
 
 @app.command()
-def lint(
-    folder: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[DIR]", help="Folder or name of a pack. Default: all of your own packs."
-        ),
-    ] = None,
+async def lint(
+    folder: Folder = None,
     as_json: AsJson = False,
 ) -> int:
     """Check packs and suggest fixes.
@@ -97,22 +94,39 @@ def lint(
     "packs": [{"name", "folder", "errors", "warnings", "advice", "intents": [{"name", "prompts",
     "keywords", "accuracy", "tools", "rules_bytes"}]}]}
     """
-    path = None if folder is None else Path(folder).expanduser()
-    is_name = path is not None and not path.is_dir() and path.name == folder
-    return anyio.run(_lint, None if is_name else path, folder if is_name else None, as_json)
+    packs = await _select_packs(folder)
+    if not packs:
+        note("There is no pack of your own here. Create one: toolgate pack new NAME")
+        return NO_RESULT
+    with spinner("Training example prompts"):
+        results: list[LintReport] = await import_module("toolgate.cli.intents._lint").lint_packs(
+            packs
+        )
+    if as_json:
+        print_json(
+            {
+                "findings": [
+                    {"pack": result.pack, **asdict(finding)}
+                    for result in results
+                    for finding in result.findings
+                ],
+                "packs": [_summary(result) for result in results],
+            }
+        )
+    else:
+        for result in results:
+            _show(result)
+    bad = sum(result.count("error") + result.count("warning") for result in results)
+    return FAILED if bad else SUCCESS
 
 
 @app.command("list")
-def list_packs(as_json: AsJson = False) -> int:
+async def list_packs(as_json: AsJson = False) -> int:
     """List all packs and their problems.
 
     JSON: [{"name", "version", "description", "origin", "folder", "on", "is_kept", "intents",
     "prompts", "rules", "problems", "skipped"}]
     """
-    return anyio.run(_list, as_json)
-
-
-async def _list(as_json: bool) -> int:
     rows = await pack_rows(load_settings())
     if as_json:
         print_json(rows)
@@ -146,33 +160,6 @@ def _row(pack: Json) -> list[str]:
         *(map(str, counts) if is_read else ("", "", "")),
         pack["folder"],
     ]
-
-
-async def _lint(folder: Path | None, name: str | None, as_json: bool) -> int:
-    packs = await _select_packs(folder, name)
-    if not packs:
-        note("There is no pack of your own here. Create one: toolgate pack new NAME")
-        return NO_RESULT
-    with spinner("Training example prompts"):
-        results: list[LintReport] = await import_module("toolgate.cli.intents._lint").lint_packs(
-            packs
-        )
-    if as_json:
-        print_json(
-            {
-                "findings": [
-                    {"pack": result.pack, **asdict(finding)}
-                    for result in results
-                    for finding in result.findings
-                ],
-                "packs": [_summary(result) for result in results],
-            }
-        )
-    else:
-        for result in results:
-            _show(result)
-    bad = sum(result.count("error") + result.count("warning") for result in results)
-    return FAILED if bad else SUCCESS
 
 
 def _summary(result: LintReport) -> dict[str, object]:
@@ -213,13 +200,13 @@ def _location(result: LintReport, finding: LintFinding) -> str:
     return f"{path_text}{f':{finding.line}' if finding.line else ''}: "
 
 
-async def _select_packs(folder: Path | None, name: str | None) -> list[Pack]:
+async def _select_packs(folder: str | None) -> list[Pack]:
     """Return the packs to check: the named one, the one in this folder, or all of the user's."""
     dev = load_settings().packs.dev
-    if name is not None:
-        folder = (await _pack_state(name)).folder
     if folder is not None:
-        return [load_pack(folder, dev=dev)]
+        path = await anyio.Path(folder).expanduser()
+        is_name = path.name == folder and not await path.is_dir()
+        return [load_pack((await _pack_state(folder)).folder if is_name else Path(path), dev=dev)]
     here = Path.cwd()
     if (here / "pack.toml").is_file() and is_pack(here):
         return [load_pack(here, dev=dev)]
@@ -231,12 +218,7 @@ async def _select_packs(folder: Path | None, name: str | None) -> list[Pack]:
 
 @app.command("test")
 def run_tests(
-    folder: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[DIR]", help="Folder or name of a pack. Default: all of your own packs."
-        ),
-    ] = None,
+    folder: Folder = None,
     as_json: AsJson = False,
 ) -> int:
     """Run the tests in each pack's tests.jsonl: messages with their expected results.
@@ -245,9 +227,7 @@ def run_tests(
 
     JSON: {"tests", "failed": [{"pack", "file", "line", "message", "mistakes"}]}
     """
-    path = None if folder is None else Path(folder).expanduser()
-    is_name = path is not None and not path.is_dir() and path.name == folder
-    packs = anyio.run(_select_packs, None if is_name else path, folder if is_name else None)
+    packs = anyio.run(_select_packs, folder)
     tests = import_module("toolgate.cli.intents._pack_tests")
     count, failed = 0, list[Json]()
     for pack in packs:
@@ -368,15 +348,15 @@ def _owner(packs: tuple[Pack, ...], intent: str, name: str) -> tuple[Pack, str]:
 
 
 @app.command()
-def enable(name: Name) -> int:
+async def enable(name: Name) -> int:
     """Enable a pack; a running gateway loads it within a second."""
-    return anyio.run(_switch, name, True)
+    return await _switch(name, True)
 
 
 @app.command()
-def disable(name: Name) -> int:
+async def disable(name: Name) -> int:
     """Disable a pack; its files are not changed."""
-    return anyio.run(_switch, name, False)
+    return await _switch(name, False)
 
 
 async def _switch(name: str, on: bool) -> int:

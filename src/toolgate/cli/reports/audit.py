@@ -10,7 +10,6 @@ from pathlib import Path
 from secrets import token_bytes
 from typing import Annotated
 
-import anyio
 import typer
 
 from toolgate.audit import (
@@ -24,6 +23,7 @@ from toolgate.audit import (
 )
 from toolgate.base.ids import utc_text
 from toolgate.cli.client._load_settings import load_settings, store_url
+from toolgate.cli.terminal._command_app import AsJson, CommandApp
 from toolgate.cli.terminal._exit import FAILED, NO_RESULT, SUCCESS
 from toolgate.cli.terminal._output import (
     local_time,
@@ -41,11 +41,7 @@ from toolgate.types import AuditRecord
 
 __all__ = ["app"]
 
-app = typer.Typer(
-    help="Show, export and verify the audit log.",
-    no_args_is_help=True,
-    add_completion=False,
-)
+app = CommandApp()
 
 _PAGE_SIZE = 1000
 """Records read at a time (chosen: a few MB)."""
@@ -99,7 +95,7 @@ Failed = Annotated[bool, typer.Option("--failed", help="Only failures.")]
 
 
 @app.command("list")
-def list_records(
+async def list_records(
     action: Action = None,
     server: Server = None,
     status: Status = None,
@@ -138,11 +134,23 @@ def list_records(
         phase=None if before else "outcome",
         limit=limit,
     )
-    return anyio.run(_list, selection, as_json)
+    records = [record async for record in _records(selection, selection.limit)]
+    if as_json:
+        print_json([asdict(record) for record in records])
+    elif records:
+        print_table(
+            ("Time", "Action", "Target", "Status", "Duration", "Client"),
+            [_row(record) for record in records],
+            wrap=2,
+            spare=("Client", "Duration"),
+        )
+    else:
+        note("No matching records.")
+    return SUCCESS if records else NO_RESULT
 
 
 @app.command()
-def export(
+async def export(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="Output file; - is standard output.")
     ],
@@ -187,45 +195,24 @@ def export(
         oldest_first=True,
     )
     if str(file) == "-":
-        return anyio.run(_print_lines, selection, form)
+        return await _print_lines(selection, form)
     if file.exists() and not force:
         raise ArgumentError(
             f"The file {file} exists.", hint="Choose another one, or replace it with --force."
         )
-    return anyio.run(_export, selection, file, form)
+    count = await _write(selection, file, form)
+    note(f"Wrote {plural(count, 'record')} to {file}.")
+    return SUCCESS if count else NO_RESULT
 
 
 @app.command()
-def verify(
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+async def verify(
+    as_json: AsJson = False,
 ) -> int:
     """Verify that no record was changed, removed or moved since it was written.
 
     Exit status 1 if the verification fails or the key is missing, 3 if there are no records.
     """
-    return anyio.run(_verify, as_json)
-
-
-@app.command()
-def compare(
-    since: Since = "7d",
-    as_json: Annotated[
-        bool,
-        typer.Option(
-            "--json", help="Print the numbers as JSON; the strategy `off` appears as null."
-        ),
-    ] = False,
-) -> int:
-    """Compare search strategies across recorded conversations: cost, time and success.
-
-    With experiment_percent, a share of the conversations uses a different search strategy. A search
-    counts as successful if one of the tools it returned was called afterwards. Exit status 3 if
-    there are no searches.
-    """
-    return anyio.run(_compare, _parse_time(since), as_json)
-
-
-async def _verify(as_json: bool) -> int:
     url = store_url(load_settings())
     store = make_store(url)
     if not isinstance(store, StoreMaintenance) or not await store.exists():
@@ -275,13 +262,28 @@ async def _verify(as_json: bool) -> int:
     return SUCCESS
 
 
-async def _compare(since: str | None, as_json: bool) -> int:
+@app.command()
+async def compare(
+    since: Since = "7d",
+    as_json: Annotated[
+        bool,
+        typer.Option(
+            "--json", help="Print the numbers as JSON; the strategy `off` appears as null."
+        ),
+    ] = False,
+) -> int:
+    """Compare search strategies across recorded conversations: cost, time and success.
+
+    With experiment_percent, a share of the conversations uses a different search strategy. A search
+    counts as successful if one of the tools it returned was called afterwards. Exit status 3 if
+    there are no searches.
+    """
     store = make_store(store_url(load_settings()))
     reports: list[SearchReport] = []
     try:
         if not isinstance(store, StoreMaintenance) or await store.exists():
             await store.open()
-            reports = await compare_searches(store, since=since)
+            reports = await compare_searches(store, since=_parse_time(since))
     finally:
         await store.close()
     if as_json:
@@ -322,34 +324,12 @@ def _comparison_row(report: SearchReport) -> tuple[str, ...]:
     )
 
 
-async def _list(selection: AuditFilter, as_json: bool) -> int:
-    records = [record async for record in _records(selection, selection.limit)]
-    if as_json:
-        print_json([asdict(record) for record in records])
-    elif records:
-        print_table(
-            ("Time", "Action", "Target", "Status", "Duration", "Client"),
-            [_row(record) for record in records],
-            wrap=2,
-            spare=("Client", "Duration"),
-        )
-    else:
-        note("No matching records.")
-    return SUCCESS if records else NO_RESULT
-
-
 async def _print_lines(selection: AuditFilter, form: str) -> int:
     head, line = EXPORT_FORMATS[form]
     count = 0
     async for record in _records(selection):
         sys.stdout.write(line(record) if count else head + line(record))
         count += 1
-    return SUCCESS if count else NO_RESULT
-
-
-async def _export(selection: AuditFilter, file: Path, form: str) -> int:
-    count = await _write(selection, file, form)
-    note(f"Wrote {plural(count, 'record')} to {file}.")
     return SUCCESS if count else NO_RESULT
 
 

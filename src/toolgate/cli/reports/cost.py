@@ -2,21 +2,21 @@
 
 from typing import Annotated
 
-import anyio
 import typer
 
 from toolgate.cli.client._open_gateway import open_gateway
+from toolgate.cli.terminal._command_app import CommandApp
 from toolgate.cli.terminal._exit import NO_RESULT, SUCCESS
 from toolgate.cli.terminal._output import local_time, note, plural, print_json, print_table
 from toolgate.types import Json
 
 __all__ = ["app"]
 
-app = typer.Typer(add_completion=False)
+app = CommandApp()
 
 
 @app.command(help="Show what conversations cost in tokens, compared with listing every tool.")
-def cost(
+async def cost(
     days: Annotated[
         float, typer.Option("--days", min=0.001, metavar="N", help="Number of days. Default: 1.")
     ] = 1.0,
@@ -26,10 +26,6 @@ def cost(
 
     A negative saving is shown as such. Exit status 3 if there are no requests in this time.
     """
-    return anyio.run(_cost, days, as_json)
-
-
-async def _cost(days: float, as_json: bool) -> int:
     async with open_gateway(connect=()) as gateway:
         report = await gateway.request("GET", f"cost?days={days:g}")
     tasks: list[Json] = report["tasks"]

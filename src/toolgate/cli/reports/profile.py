@@ -12,6 +12,7 @@ from toolgate.app.app import App, open_app
 from toolgate.base.ids import utc_now
 from toolgate.cli.client._load_settings import load_settings, store_url
 from toolgate.cli.client._local_gateway import silence_logs
+from toolgate.cli.terminal._command_app import AsJson, CommandApp
 from toolgate.cli.terminal._exit import NO_RESULT, SUCCESS
 from toolgate.cli.terminal._output import note, plural, print_json, print_table, spinner
 from toolgate.errors import ArgumentError
@@ -23,7 +24,7 @@ from toolgate.types import Caller, Json
 
 __all__ = ["app"]
 
-app = typer.Typer(add_completion=False)
+app = CommandApp()
 
 _MAX_QUERIES = 2_000
 """Newest distinct requests to replay (chosen)."""
@@ -48,7 +49,7 @@ class _SearchResult:
 
 
 @app.command(help="Replay past searches with different settings and show the differences.")
-def profile(
+async def profile(
     other: Annotated[
         Path | None,
         typer.Option("--with", metavar="FILE", help="Use the settings in this toolgate.toml."),
@@ -70,7 +71,7 @@ def profile(
     days: Annotated[
         float, typer.Option("--days", min=0.001, metavar="N", help="Number of days. Default: 7.")
     ] = 7.0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> int:
     """Replay past searches with different settings and show the differences.
 
@@ -98,7 +99,51 @@ def profile(
         )
     # Same servers and store on both sides: only the search settings are compared.
     changed = replace(changed, servers=loaded.servers, store=loaded.store)
-    return anyio.run(_profile, loaded, changed, days, as_json)
+    silence_logs(loaded)
+    with spinner("Reading past searches"):
+        queries = await _queries(loaded, utc_now(plus_s=-86_400 * days))
+    if not queries:
+        note("The audit log has no search texts (audit.keep_queries).")
+        return NO_RESULT
+    with spinner(f"Searching {plural(len(queries), 'request')} twice"):
+        before, after = await _replay(loaded, queries), await _replay(changed, queries)
+    report = _report(queries, before, after)
+    if as_json:
+        print_json(report)
+        return SUCCESS
+    if report["changes"]:
+        print_table(("Request", "Current", "Changed"), list(map(_row, report["changes"])), wrap=2)
+    note(
+        f"{plural(len(queries), 'search', 'searches')}: {report['different']} with other results,"
+        f" {report['other_first']} with another first tool. Tokens of all answers:"
+        f" {report['tokens']['before']:,} before, {report['tokens']['after']:,} after; mean time"
+        f" of a search: {report['mean_ms']['before']} ms before, {report['mean_ms']['after']} ms"
+        " after."
+    )
+    return SUCCESS
+
+
+def _report(
+    queries: list[str], before: dict[str, _SearchResult], after: dict[str, _SearchResult]
+) -> Json:
+    different = [query for query in queries if before[query].keys != after[query].keys]
+    sides = {"before": before.values(), "after": after.values()}
+    return {
+        "searches": len(queries),
+        "different": len(different),
+        "other_first": sum(before[q].keys[:1] != after[q].keys[:1] for q in different),
+        "tokens": {
+            name: sum(answer.tokens for answer in answers) for name, answers in sides.items()
+        },
+        "mean_ms": {
+            name: round(sum(answer.duration_ms for answer in answers) / len(answers), 3)
+            for name, answers in sides.items()
+        },
+        "changes": [
+            {"query": query, "before": list(before[query].keys), "after": list(after[query].keys)}
+            for query in different
+        ],
+    }
 
 
 def _weight(text: str) -> tuple[str, float]:
@@ -117,60 +162,9 @@ def _weight(text: str) -> tuple[str, float]:
     return name, number
 
 
-async def _profile(loaded: Settings, changed: Settings, days: float, as_json: bool) -> int:
-    silence_logs(loaded)
-    with spinner("Reading past searches"):
-        queries = await _queries(loaded, utc_now(plus_s=-86_400 * days))
-    if not queries:
-        note("The audit log has no search texts (audit.keep_queries).")
-        return NO_RESULT
-    with spinner(f"Searching {plural(len(queries), 'request')} twice"):
-        before, after = await _replay(loaded, queries), await _replay(changed, queries)
-    different = [query for query in queries if before[query].keys != after[query].keys]
-    report: Json = {
-        "searches": len(queries),
-        "different": len(different),
-        "other_first": sum(before[q].keys[:1] != after[q].keys[:1] for q in different),
-        "tokens": {name: sum(a.tokens for a in x.values()) for name, x in _sides(before, after)},
-        "mean_ms": {
-            name: round(sum(a.duration_ms for a in x.values()) / len(x), 3)
-            for name, x in _sides(before, after)
-        },
-        "changes": [
-            {"query": query, "before": list(before[query].keys), "after": list(after[query].keys)}
-            for query in different
-        ],
-    }
-    if as_json:
-        print_json(report)
-        return SUCCESS
-    if different:
-        print_table(
-            ("Request", "Current", "Changed"),
-            [
-                (query[:_QUERY_CHARS], _keys_of(before[query]), _keys_of(after[query]))
-                for query in different
-            ],
-            wrap=2,
-        )
-    note(
-        f"{plural(len(queries), 'search', 'searches')}: {len(different)} with other results,"
-        f" {report['other_first']} with another first tool. Tokens of all answers:"
-        f" {report['tokens']['before']:,} before, {report['tokens']['after']:,} after; mean time"
-        f" of a search: {report['mean_ms']['before']} ms before, {report['mean_ms']['after']} ms"
-        " after."
-    )
-    return SUCCESS
-
-
-def _sides(
-    before: dict[str, _SearchResult], after: dict[str, _SearchResult]
-) -> tuple[tuple[str, dict[str, _SearchResult]], tuple[str, dict[str, _SearchResult]]]:
-    return ("before", before), ("after", after)
-
-
-def _keys_of(answer: _SearchResult) -> str:
-    return ", ".join(answer.keys) or "nothing"
+def _row(change: Json) -> tuple[str, str, str]:
+    before, after = (", ".join(change[side]) or "nothing" for side in ("before", "after"))
+    return change["query"][:_QUERY_CHARS], before, after
 
 
 async def _queries(loaded: Settings, since: str) -> list[str]:

@@ -2,60 +2,29 @@
 
 from typing import Annotated
 
-import anyio
 import typer
 
 from toolgate.cli.client._open_gateway import open_gateway
-from toolgate.cli.terminal._exit import SUCCESS
+from toolgate.cli.terminal._command_app import AsJson, CommandApp
 from toolgate.cli.terminal._output import note, plural, print_json, print_table
 from toolgate.errors import ArgumentError
 
 __all__ = ["app"]
 
-app = typer.Typer(
-    help="Show or delete what search has learned from tool usage.",
-    no_args_is_help=True,
-    add_completion=False,
-)
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+app = CommandApp()
 
 
 @app.command()
-def status(as_json: AsJson = False) -> int:
+async def status(as_json: AsJson = False) -> None:
     """Show how much search has learned.
 
     JSON: {"enabled", "requests", "tools", "pairs", "judged", "pending", "dropped", "last_error"}
     """
-    return anyio.run(_status, as_json)
-
-
-@app.command()
-def clear(
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
-    as_json: AsJson = False,
-) -> int:
-    """Delete the usage log; the search starts learning from scratch."""
-    if not yes and not _is_sure():
-        raise ArgumentError("Nothing was deleted.", hint="Answer y, or use --yes.")
-    return anyio.run(_clear, as_json)
-
-
-def _is_sure() -> bool:
-    """Ask for confirmation; no answer counts as no."""
-    try:
-        return typer.confirm("Delete what was learned from use?", err=True)
-    except typer.Abort:
-        note("")
-        return False
-
-
-async def _status(as_json: bool) -> int:
     async with open_gateway(connect=()) as gateway:
         answer = await gateway.request("GET", "usage")
     if as_json:
         print_json(answer)
-        return SUCCESS
+        return
     if not answer["enabled"]:
         note("Learning from use is disabled. Set usage.enabled = true to enable it.")
     print_table(
@@ -69,14 +38,28 @@ async def _status(as_json: bool) -> int:
     )
     if answer["last_error"]:
         note(f"Cannot write the usage log: {answer['last_error']} {answer['dropped']} rows lost.")
-    return SUCCESS
 
 
-async def _clear(as_json: bool) -> int:
+@app.command()
+async def clear(
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Delete the usage log; the search starts learning from scratch."""
+    if not yes and not _is_sure():
+        raise ArgumentError("Nothing was deleted.", hint="Answer y, or use --yes.")
     async with open_gateway(connect=()) as gateway:
         removed = await gateway.request("DELETE", "usage")
     if as_json:
         print_json(removed)
     else:
         note(f"Deleted {plural(removed['searches'], 'search', 'searches')} with their outcomes.")
-    return SUCCESS
+
+
+def _is_sure() -> bool:
+    """Ask for confirmation; no answer counts as no."""
+    try:
+        return typer.confirm("Delete what was learned from use?", err=True)
+    except typer.Abort:
+        note("")
+        return False

@@ -10,12 +10,13 @@ import typer
 from toolgate.base import logs as log_files
 from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.serving._background import log_file
+from toolgate.cli.terminal._command_app import CommandApp
 from toolgate.cli.terminal._exit import NO_RESULT, SUCCESS
 from toolgate.cli.terminal._output import note, print_text
 
 __all__ = ["app"]
 
-app = typer.Typer(add_completion=False)
+app = CommandApp()
 
 _POLL_S = 0.2
 """Seconds between two checks of a log that is followed (chosen)."""

@@ -21,17 +21,14 @@ from toolgate.cli.serving._service_definitions import (
     systemd_unit,
     windows_task,
 )
+from toolgate.cli.terminal._command_app import CommandApp
 from toolgate.cli.terminal._exit import FAILED, NO_RESULT, SUCCESS
 from toolgate.cli.terminal._output import note, print_text
 from toolgate.settings import Settings
 
 __all__ = ["app", "definition_for", "disable_service"]
 
-app = typer.Typer(
-    help="Run the gateway as a service that starts when you log in.",
-    no_args_is_help=True,
-    add_completion=False,
-)
+app = CommandApp()
 
 _COMMAND_TIMEOUT_S = 60.0
 """Seconds for a command of the service manager (chosen)."""

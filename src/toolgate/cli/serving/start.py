@@ -2,7 +2,6 @@
 
 from typing import Annotated
 
-import anyio
 import typer
 
 from toolgate.base import logs
@@ -15,12 +14,13 @@ from toolgate.cli.serving._background import (
     spawn,
     wait_until_serving,
 )
+from toolgate.cli.terminal._command_app import AsJson, CommandApp
 from toolgate.cli.terminal._exit import FAILED, SUCCESS
-from toolgate.cli.terminal._output import note, print_json, print_text, spinner
+from toolgate.cli.terminal._output import note, print_json, print_result, print_text, spinner
 
 __all__ = ["app"]
 
-app = typer.Typer(add_completion=False)
+app = CommandApp()
 
 _TIMEOUT_S = 60.0
 """Seconds to wait for a response (chosen: a gateway waits up to 30 s for its store)."""
@@ -30,7 +30,7 @@ _OUTPUT_LINES = 15
 
 
 @app.command(help="Start the gateway in the background.")
-def start(
+async def start(
     host: Annotated[
         str, typer.Option("--host", metavar="ADDRESS", help="Address to listen on.")
     ] = "",
@@ -50,7 +50,7 @@ def start(
             help="Number of worker processes; more than one requires Linux and PostgreSQL.",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> int:
     """Start the gateway in the background.
 
@@ -62,18 +62,15 @@ def start(
         arguments += ["--port", str(port)]
     if workers is not None:
         arguments += ["--workers", str(workers)]
-    return anyio.run(_start, arguments, as_json)
-
-
-async def _start(arguments: list[str], as_json: bool) -> int:
     loaded = load_settings()
     running, _ = gateways(loaded)
     for run in running:
         if await answers(run):
-            if as_json:
-                print_json({"started": False, "address": run.address, "pid": run.pid})
-            else:
-                print_text(f"It is already running at {run.address}/mcp (process {run.pid}).")
+            print_result(
+                {"started": False, "address": run.address, "pid": run.pid},
+                f"It is already running at {run.address}/mcp (process {run.pid}).",
+                as_json=as_json,
+            )
             return SUCCESS
     log = log_file(loaded)
     with spinner("Starting the gateway"):

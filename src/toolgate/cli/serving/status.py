@@ -3,10 +3,6 @@
 from collections import Counter
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Annotated
-
-import anyio
-import typer
 
 from toolgate.app.failure_causes import cause_of
 from toolgate.base import run_file
@@ -15,6 +11,7 @@ from toolgate.cli.client._gateway_client import GatewayClient
 from toolgate.cli.client._http_exchange import over_http
 from toolgate.cli.client._load_settings import load_settings, store_url
 from toolgate.cli.serving._background import answers, gateways, log_file, other_gateways_note
+from toolgate.cli.terminal._command_app import AsJson, CommandApp
 from toolgate.cli.terminal._durations import in_words
 from toolgate.cli.terminal._exit import NO_RESULT, SUCCESS
 from toolgate.cli.terminal._output import note, plural, print_json, print_text
@@ -23,21 +20,17 @@ from toolgate.types import Json
 
 __all__ = ["app"]
 
-app = typer.Typer(add_completion=False)
+app = CommandApp()
 
 
 @app.command(help="Show whether the gateway is running, and the state of its servers.")
-def status(
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+async def status(
+    as_json: AsJson = False,
 ) -> int:
     """Show whether the gateway is running, and the state of its servers.
 
     The exit status is 3 if no gateway with this configuration runs.
     """
-    return anyio.run(_status, as_json)
-
-
-async def _status(as_json: bool) -> int:
     loaded = load_settings()
     running, others = gateways(loaded)
     responding = [run for run in running if await answers(run)]

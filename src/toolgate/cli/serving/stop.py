@@ -2,7 +2,6 @@
 
 from typing import Annotated
 
-import anyio
 import typer
 
 from toolgate.cli.client._load_settings import load_settings
@@ -13,19 +12,20 @@ from toolgate.cli.serving._background import (
     send_stop,
     stopped_within,
 )
+from toolgate.cli.terminal._command_app import CommandApp
 from toolgate.cli.terminal._exit import FAILED, NO_RESULT, SUCCESS
 from toolgate.cli.terminal._output import note, print_text, spinner
 
 __all__ = ["app"]
 
-app = typer.Typer(add_completion=False)
+app = CommandApp()
 
 _MARGIN_S = 15.0
 """Seconds beyond `serve.drain_s` for the audit log and the servers to stop (chosen)."""
 
 
 @app.command(help="Stop the gateway once active calls have finished.")
-def stop(
+async def stop(
     now: Annotated[
         bool, typer.Option("--now", help="Do not wait for running calls; they fail.")
     ] = False,
@@ -35,10 +35,6 @@ def stop(
     Running calls get `serve.drain_s` seconds. A gateway that a service manager has started may be
     started again by it: use toolgate service uninstall, or the commands of the service manager.
     """
-    return anyio.run(_stop, now)
-
-
-async def _stop(now: bool) -> int:
     loaded = load_settings()
     running, others = gateways(loaded)
     if not running:

@@ -7,6 +7,7 @@ import typer
 
 from toolgate.app.factories.plugin_checks import plugin_problems
 from toolgate.cli.setup.importing._undo import back_up
+from toolgate.cli.terminal._command_app import AsJson, CommandApp
 from toolgate.cli.terminal._context import shared_options
 from toolgate.cli.terminal._exit import NO_RESULT, SUCCESS, USAGE_ERROR
 from toolgate.cli.terminal._output import note, plural, print_json, print_text
@@ -24,16 +25,12 @@ from toolgate.settings import (
 
 __all__ = ["app"]
 
-app = typer.Typer(
-    help="Check and migrate the configuration.",
-    no_args_is_help=True,
-    add_completion=False,
-)
+app = CommandApp()
 
 
 @app.command()
 def check(
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> int:
     """Load the configuration the way `serve` does, and report errors and warnings.
 

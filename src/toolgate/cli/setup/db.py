@@ -12,6 +12,7 @@ from toolgate.audit import ChainSigner, sign_restore
 from toolgate.base.ids import new_id, utc_now
 from toolgate.cli.client._load_settings import load_settings, store_url
 from toolgate.cli.client._open_gateway import find_running
+from toolgate.cli.terminal._command_app import AsJson, CommandApp
 from toolgate.cli.terminal._exit import FAILED, NO_RESULT, SUCCESS
 from toolgate.cli.terminal._output import note, print_json, print_table
 from toolgate.errors import ArgumentError, ConfigError, StoreError, ToolgateError
@@ -21,70 +22,19 @@ from toolgate.types import AuditRecord, Json
 
 __all__ = ["app"]
 
-app = typer.Typer(
-    help="Upgrade, check, back up and restore the store, even while a gateway is running.",
-    no_args_is_help=True,
-    add_completion=False,
-)
+app = CommandApp()
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 File = Annotated[Path, typer.Argument(metavar="FILE", help="Backup file (SQLite).")]
 
 
 @app.command()
-def upgrade(as_json: AsJson = False) -> int:
+async def upgrade(as_json: AsJson = False) -> None:
     """Upgrade the schema of the store.
 
     SQLite stores are upgraded automatically at startup; PostgreSQL stores only with this command.
 
     JSON: {"store", "before": schema or null, "after": schema, "copy": path or null}
     """
-    return anyio.run(_upgrade, as_json)
-
-
-@app.command()
-def check(as_json: AsJson = False) -> int:
-    """Check schema, integrity and size of the store. Exit status 1 if there are problems.
-
-    JSON: {"store", "schema": schema or null, "problems": list of texts, "sizes": {"total": bytes,
-    table: rows}}; exit status 3 without a store
-    """
-    return anyio.run(_check, as_json)
-
-
-@app.command()
-def backup(
-    file: File,
-    force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
-    as_json: AsJson = False,
-) -> int:
-    """Write a consistent snapshot of the store to FILE.
-
-    The backup is a SQLite file, whatever the kind of store; restore it with `toolgate db restore`.
-    It contains everything in the store: keep it private.
-
-    JSON: {"store", "file": path, "bytes"}
-    """
-    target = file.absolute()
-    if target.is_dir():
-        raise ArgumentError(f"{target} is a folder.", hint="Choose a file.")
-    if target.exists() and not force:
-        raise ArgumentError(
-            f"The file {target} exists.", hint="Choose another one, or replace it with --force."
-        )
-    return anyio.run(_backup, target, as_json)
-
-
-@app.command()
-def restore(file: File, as_json: AsJson = False) -> int:
-    """Replace the content of the store with FILE; the current content is backed up first.
-
-    JSON: {"store", "file": path, "rows": {table: rows}, "before": path or null}
-    """
-    return anyio.run(_restore, file.absolute(), as_json)
-
-
-async def _upgrade(as_json: bool) -> int:
     async with _open_for_upkeep() as (store, upkeep):
         done = await upkeep.upgrade()
     copy = str(done.copy) if done.copy else None
@@ -98,10 +48,15 @@ async def _upgrade(as_json: bool) -> int:
         print(f"The store {store.url} was upgraded from schema {done.before} to {done.after}.")
         if copy:
             print(f"Backup: {copy}")
-    return SUCCESS
 
 
-async def _check(as_json: bool) -> int:
+@app.command()
+async def check(as_json: AsJson = False) -> int:
+    """Check schema, integrity and size of the store. Exit status 1 if there are problems.
+
+    JSON: {"store", "schema": schema or null, "problems": list of texts, "sizes": {"total": bytes,
+    table: rows}}; exit status 3 without a store
+    """
     sizes: dict[str, int] = {}
     async with _open_for_upkeep() as (store, upkeep):
         if not await upkeep.exists():
@@ -123,7 +78,26 @@ async def _check(as_json: bool) -> int:
     return FAILED if report.problems else SUCCESS
 
 
-async def _backup(target: Path, as_json: bool) -> int:
+@app.command()
+async def backup(
+    file: File,
+    force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Write a consistent snapshot of the store to FILE.
+
+    The backup is a SQLite file, whatever the kind of store; restore it with `toolgate db restore`.
+    It contains everything in the store: keep it private.
+
+    JSON: {"store", "file": path, "bytes"}
+    """
+    target = file.absolute()
+    if target.is_dir():
+        raise ArgumentError(f"{target} is a folder.", hint="Choose a file.")
+    if target.exists() and not force:
+        raise ArgumentError(
+            f"The file {target} exists.", hint="Choose another one, or replace it with --force."
+        )
     async with _open_for_upkeep() as (store, upkeep):
         if not await upkeep.exists():
             return _no_store(store)
@@ -136,27 +110,32 @@ async def _backup(target: Path, as_json: bool) -> int:
     return SUCCESS
 
 
-async def _restore(file: Path, as_json: bool) -> int:
+@app.command()
+async def restore(file: File, as_json: AsJson = False) -> None:
+    """Replace the content of the store with FILE; the current content is backed up first.
+
+    JSON: {"store", "file": path, "rows": {table: rows}, "before": path or null}
+    """
+    source = file.absolute()
     async with _open_for_upkeep() as (store, upkeep):
         before = await _backup_current(upkeep)
         try:
-            rows = await upkeep.restore(file)
+            rows = await upkeep.restore(source)
         except ToolgateError:
             if before is not None:  # nothing was changed
                 await anyio.Path(before).unlink()
             raise
-        await _sign_restore(store, file)
+        await _sign_restore(store, source)
     if as_json:
         backup_path = str(before) if before else None
-        print_json({"store": store.url, "file": str(file), "rows": rows, "before": backup_path})
+        print_json({"store": store.url, "file": str(source), "rows": rows, "before": backup_path})
     else:
-        print(f"Restored {sum(rows.values()):,} rows from {file}.")
+        print(f"Restored {sum(rows.values()):,} rows from {source}.")
     if before:
         note(f"Backup of the previous content: {before}")
     running = await find_running(load_settings())
     if running is not None:
         note("Restart the running gateway: it still uses the previous content.")
-    return SUCCESS
 
 
 async def _sign_restore(store: Store, file: Path) -> None:

@@ -7,25 +7,25 @@ from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
-import anyio
 import typer
 
 from toolgate.cli.setup._check import Check, State
 from toolgate.cli.setup._checks import run_checks
 from toolgate.cli.setup._support_archive import write_bundle
+from toolgate.cli.terminal._command_app import CommandApp
 from toolgate.cli.terminal._exit import FAILED, SUCCESS
 from toolgate.cli.terminal._output import note, plural, print_json, print_text, spinner, wrap_text
 from toolgate.cli.terminal._sanitize import one_line
 
 __all__ = ["app"]
 
-app = typer.Typer(add_completion=False)
+app = CommandApp()
 
 _MARKS: dict[State, str] = {"ok": "ok     ", "warning": "warning", "problem": "PROBLEM"}
 
 
 @app.command(help="Check configuration, servers, store and port, and suggest fixes.")
-def doctor(
+async def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print the checks as JSON.")] = False,
     bundle: Annotated[
         Path | None,
@@ -42,22 +42,8 @@ def doctor(
     ] = False,
 ) -> int:
     """Check configuration, servers, store and port, and suggest fixes."""
-    return anyio.run(_doctor, as_json, bundle, not quick, production)
-
-
-async def _all_checks(handshakes: bool, production: bool) -> AsyncIterator[Check]:
-    async for check in run_checks(handshakes=handshakes):
-        yield check
-    if production:
-        async for check in import_module(
-            "toolgate.cli.setup._production_checks"
-        ).run_production_checks():
-            yield check
-
-
-async def _doctor(as_json: bool, bundle: Path | None, handshakes: bool, production: bool) -> int:
     checks: list[Check] = []
-    results = _all_checks(handshakes, production)
+    results = _all_checks(handshakes=not quick, production=production)
     while True:
         with spinner("Checking"):
             check = await anext(results, None)
@@ -76,6 +62,16 @@ async def _doctor(as_json: bool, bundle: Path | None, handshakes: bool, producti
     if not as_json:
         note(_summary(problems, warnings))
     return FAILED if problems else SUCCESS
+
+
+async def _all_checks(*, handshakes: bool, production: bool) -> AsyncIterator[Check]:
+    async for check in run_checks(handshakes=handshakes):
+        yield check
+    if production:
+        async for check in import_module(
+            "toolgate.cli.setup._production_checks"
+        ).run_production_checks():
+            yield check
 
 
 def _summary(problems: int, warnings: int) -> str:

@@ -1,13 +1,9 @@
 """`toolgate paths`: show where Toolgate stores its files."""
 
-from typing import Annotated
-
-import typer
-
 from toolgate.base.run_file import without_password
 from toolgate.cli.serving._background import log_file
+from toolgate.cli.terminal._command_app import AsJson, CommandApp
 from toolgate.cli.terminal._context import shared_options
-from toolgate.cli.terminal._exit import SUCCESS
 from toolgate.cli.terminal._output import print_json, print_table
 from toolgate.errors import SettingError
 from toolgate.settings import (
@@ -22,13 +18,13 @@ from toolgate.settings import (
 
 __all__ = ["app"]
 
-app = typer.Typer(add_completion=False)
+app = CommandApp()
 
 
 @app.command()
 def paths(
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
-) -> int:
+    as_json: AsJson = False,
+) -> None:
     """Show where Toolgate stores its files."""
     options = shared_options()
     config = find_config(options.config)
@@ -47,7 +43,7 @@ def paths(
     }
     if as_json:
         print_json(locations)
-        return SUCCESS
+        return
     names = {
         "config_file": "Configuration",
         "config_folder": "Configuration folder",
@@ -60,4 +56,3 @@ def paths(
     if not settings.log.file:
         rows[-1] = ("Log of toolgate start", str(log_file(settings)))
     print_table(("Item", "Location"), rows, wrap=None)
-    return SUCCESS

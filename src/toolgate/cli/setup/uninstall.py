@@ -14,6 +14,7 @@ from toolgate.base.installation import current_installation
 from toolgate.cli.client._load_settings import load_settings, store_url
 from toolgate.cli.serving.service import definition_for, disable_service
 from toolgate.cli.setup.importing._undo import read_changed_files, undo_changes
+from toolgate.cli.terminal._command_app import CommandApp
 from toolgate.cli.terminal._exit import FAILED, SUCCESS
 from toolgate.cli.terminal._output import note, print_json, print_text
 from toolgate.errors import ToolgateError
@@ -21,7 +22,7 @@ from toolgate.settings import Settings
 
 __all__ = ["app"]
 
-app = typer.Typer(add_completion=False)
+app = CommandApp()
 
 Kind: TypeAlias = Literal["client", "service", "store", "data", "configuration", "log", "database"]
 """Kinds of items."""

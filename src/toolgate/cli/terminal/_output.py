@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Callable, Generator, Sequence
 from datetime import datetime
 from importlib import import_module
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeVar
 
 from toolgate.cli.terminal._sanitize import CONTROL_CHARACTERS, one_line, sanitize
 
@@ -17,12 +17,16 @@ __all__ = [
     "plural",
     "print_data",
     "print_json",
+    "print_result",
+    "print_rows",
     "print_table",
     "print_text",
     "progress_bar",
     "spinner",
     "wrap_text",
 ]
+
+T = TypeVar("T")
 
 
 def print_json(value: object) -> None:
@@ -64,6 +68,43 @@ def print_table(
             print("\t".join(one_line(cell) for cell in row))
         return
     _rich().print_aligned(headings, rows, wrap=wrap, spare=spare)
+
+
+def print_rows(
+    rows: Sequence[T],
+    headings: Sequence[str],
+    row_of: Callable[[T], Sequence[str]],
+    *,
+    empty: str,
+    as_json: bool,
+    wrap: int | None = -1,
+    spare: Sequence[str] = (),
+) -> None:
+    """Print a list: as JSON, or as a table with a row for each item.
+
+    Args:
+        rows: The items, which JSON shows as they are.
+        headings: One for each column.
+        row_of: Returns the cells of an item.
+        empty: Remark for people if there are none.
+        as_json: Whether to print JSON.
+        wrap: See `print_table`.
+        spare: See `print_table`.
+    """
+    if as_json:
+        print_json(rows)
+    elif rows:
+        print_table(headings, [row_of(row) for row in rows], wrap=wrap, spare=spare)
+    else:
+        note(empty)
+
+
+def print_result(result: object, text: str, *, as_json: bool) -> None:
+    """Print the result of a command: as JSON, or as a text for people."""
+    if as_json:
+        print_json(result)
+    else:
+        print_text(text)
 
 
 def plural(count: int, thing: str, things: str = "") -> str:

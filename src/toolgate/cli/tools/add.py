@@ -4,13 +4,13 @@ import sys
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-import anyio
 import typer
 from typer.core import TyperCommand
 
 from toolgate.app.failure_causes import cause_of
 from toolgate.cli.client._gateway_client import GatewayResponseError
 from toolgate.cli.client._open_gateway import open_gateway
+from toolgate.cli.terminal._command_app import AsJson, CommandApp
 from toolgate.cli.terminal._exit import FAILED, SUCCESS
 from toolgate.cli.terminal._output import note, plural, print_json, print_text, spinner
 from toolgate.cli.tools._pasted_server import NAME_END, named, read_servers, without_client
@@ -19,7 +19,7 @@ from toolgate.types import Json, json_object
 
 __all__ = ["app", "register"]
 
-app = typer.Typer(add_completion=False)
+app = CommandApp()
 
 
 class AddCommand(TyperCommand):
@@ -42,7 +42,7 @@ class AddCommand(TyperCommand):
         return super().parse_args(ctx, args)
 
 
-def add(
+async def add(
     words: Annotated[
         list[str] | None,
         typer.Argument(
@@ -101,7 +101,7 @@ def add(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what would be added.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> int:
     """Add a server: a command line, a JSON snippet or a URL.
 
@@ -125,7 +125,7 @@ def add(
     if dry_run:
         print_json(servers)
         return SUCCESS
-    return anyio.run(_add, servers, save, project, as_json)
+    return await _add(servers, save, project, as_json)
 
 
 def register(group: typer.Typer) -> None:

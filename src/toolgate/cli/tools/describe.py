@@ -3,10 +3,10 @@
 import json
 from typing import Annotated, cast
 
-import anyio
 import typer
 
 from toolgate.cli.client._open_gateway import open_gateway
+from toolgate.cli.terminal._command_app import AsJson, CommandApp
 from toolgate.cli.terminal._exit import NO_RESULT, SUCCESS
 from toolgate.cli.terminal._output import note, print_json, print_text, spinner
 from toolgate.cli.terminal._sanitize import one_line
@@ -14,11 +14,11 @@ from toolgate.types import Json, json_object
 
 __all__ = ["app"]
 
-app = typer.Typer(add_completion=False)
+app = CommandApp()
 
 
 @app.command(help="Show what tools do and which arguments they take.")
-def describe(
+async def describe(
     keys: Annotated[
         list[str], typer.Argument(metavar="KEY...", help="Tool keys, such as github:get_issue.")
     ],
@@ -28,13 +28,9 @@ def describe(
             "--indexed", help="Also show the texts that are embedded for semantic search."
         ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> int:
     """Show what tools do and which arguments they take."""
-    return anyio.run(_describe, keys, indexed, as_json)
-
-
-async def _describe(keys: list[str], indexed: bool, as_json: bool) -> int:
     with spinner("Looking up"):
         async with open_gateway() as gateway:
             answer = await gateway.describe(keys, indexed=indexed)

@@ -6,35 +6,35 @@ from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
 
-import anyio
 import typer
 
 from toolgate.base.plugins import make
 from toolgate.cli.client._load_settings import load_settings
-from toolgate.cli.terminal._exit import SUCCESS
-from toolgate.cli.terminal._output import print_json, print_text, spinner
+from toolgate.cli.terminal._command_app import AsJson, CommandApp
+from toolgate.cli.terminal._output import print_json, print_result, print_text, spinner
 from toolgate.models.embedders import Embedder, VerifiedEmbedder
 from toolgate.settings import Settings
 from toolgate.types import Json, PluginSpec
 
 __all__ = ["app", "test_embedder"]
 
-app = typer.Typer(
-    help="Test the configured embedder, or export a model for the embedder `onnx`.",
-    no_args_is_help=True,
-    add_completion=False,
-)
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+app = CommandApp()
 
 
 @app.command("test")
-def check(as_json: AsJson = False) -> int:
+async def check(as_json: AsJson = False) -> None:
     """Load and test the configured embedder, and measure its speed.
 
     JSON: {"embedder", "identity", "dim", "load_s", "ms_per_text"}
     """
-    return anyio.run(_test, load_settings(), as_json)
+    with spinner("Testing"):
+        result = await test_embedder(load_settings())
+    print_result(
+        result,
+        f"{result['identity']} works: {result['dim']} dimensions, loaded in"
+        f" {result['load_s']:.2f} s, {result['ms_per_text']:.2f} ms per text.",
+        as_json=as_json,
+    )
 
 
 @app.command()
@@ -59,7 +59,7 @@ def export(
         bool, typer.Option("--float", help="Keep float weights: four times the size.")
     ] = False,
     as_json: AsJson = False,
-) -> int:
+) -> None:
     """Export a model for the `onnx` embedder, with int8 weights and one scale per channel.
 
     Requires torch (extra `export`); using the exported model does not. Nothing is downloaded.
@@ -80,7 +80,7 @@ def export(
         )
     if as_json:
         print_json(asdict(exported))
-        return SUCCESS
+        return
     print_text(
         f"Wrote {exported.folder}: {exported.size_bytes / 1e6:.0f} MB, {exported.dim} dimensions,"
         f" {exported.pooling} pooling, {exported.max_length} tokens."
@@ -90,7 +90,6 @@ def export(
     print_text("    [search]")
     print_text('    embedder = "onnx"')
     print_text(f'    embedder_options = {{ folder = "{out.expanduser().resolve()}" }}')
-    return SUCCESS
 
 
 async def test_embedder(loaded: Settings) -> Json:
@@ -124,16 +123,3 @@ async def test_embedder(loaded: Settings) -> Json:
         }
     finally:
         await embedder.aclose()
-
-
-async def _test(loaded: Settings, as_json: bool) -> int:
-    with spinner("Testing"):
-        result = await test_embedder(loaded)
-    if as_json:
-        print_json(result)
-    else:
-        print_text(
-            f"{result['identity']} works: {result['dim']} dimensions, loaded in"
-            f" {result['load_s']:.2f} s, {result['ms_per_text']:.2f} ms per text."
-        )
-    return SUCCESS

@@ -8,12 +8,14 @@ import typer
 
 from toolgate.cli.client._gateway_client import GatewayClient, path_of
 from toolgate.cli.client._open_gateway import open_gateway
+from toolgate.cli.terminal._command_app import AsJson, CommandApp
 from toolgate.cli.terminal._exit import FAILED, SUCCESS
 from toolgate.cli.terminal._output import (
     local_time,
     note,
     plural,
     print_json,
+    print_result,
     print_table,
     print_text,
     spinner,
@@ -23,13 +25,8 @@ from toolgate.types import Json
 
 __all__ = ["app"]
 
-app = typer.Typer(
-    help="Show, recompute and remove the vectors used by tool search.",
-    no_args_is_help=True,
-    add_completion=False,
-)
+app = CommandApp()
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 _POLL_S = 0.1
 """Seconds between two checks of the index (chosen)."""
@@ -44,13 +41,24 @@ _SHORT_PHASES = ("loading", "keeping")
 
 
 @app.command()
-def status(as_json: AsJson = False) -> int:
+async def status(as_json: AsJson = False) -> None:
     """Show model, tools, vectors, backlog, search statistics and the last error."""
-    return anyio.run(_status, as_json)
+    with spinner("Reading the index"):
+        async with open_gateway(connect=()) as gateway:
+            index = await _wait_until_loaded(gateway)
+    if as_json:
+        print_json(index)
+        return
+    searches = cast("Sequence[Json]", index["searches"])
+    if not searches:
+        names = ", ".join(index["searched_by"])
+        note(f"The search {names} uses no vectors.")
+    for search in searches:
+        _show(search)
 
 
 @app.command()
-def refresh(
+async def refresh(
     server: Annotated[
         str | None, typer.Argument(metavar="[SERVER]", help="Name of a server.")
     ] = None,
@@ -63,35 +71,6 @@ def refresh(
             "Either SERVER or --all must be given.",
             hint="Run: toolgate index refresh SERVER, or: toolgate index refresh --all",
         )
-    return anyio.run(_refresh, server, as_json)
-
-
-@app.command()
-def remove(
-    server: Annotated[str, typer.Argument(metavar="SERVER", help="Name of the server.")],
-    as_json: AsJson = False,
-) -> int:
-    """Remove the stored vectors of a server; a refresh or the next start recomputes them."""
-    return anyio.run(_remove, server, as_json)
-
-
-async def _status(as_json: bool) -> int:
-    with spinner("Reading the index"):
-        async with open_gateway(connect=()) as gateway:
-            index = await _wait_until_loaded(gateway)
-    if as_json:
-        print_json(index)
-        return SUCCESS
-    searches = cast("Sequence[Json]", index["searches"])
-    if not searches:
-        names = ", ".join(index["searched_by"])
-        note(f"The search {names} uses no vectors.")
-    for search in searches:
-        _show(search)
-    return SUCCESS
-
-
-async def _refresh(server: str | None, as_json: bool) -> int:
     with spinner("Computing vectors"):
         async with open_gateway(connect=()) as gateway:
             asked = await gateway.request(
@@ -113,14 +92,19 @@ async def _refresh(server: str | None, as_json: bool) -> int:
     return FAILED if left else SUCCESS
 
 
-async def _remove(server: str, as_json: bool) -> int:
+@app.command()
+async def remove(
+    server: Annotated[str, typer.Argument(metavar="SERVER", help="Name of the server.")],
+    as_json: AsJson = False,
+) -> None:
+    """Remove the stored vectors of a server; a refresh or the next start recomputes them."""
     async with open_gateway(connect=()) as gateway:
         removed = await gateway.request("DELETE", path_of("index", server))
-    if as_json:
-        print_json(removed)
-    else:
-        print_text(f"Removed the stored vectors of {plural(removed['tools'], 'tool')} of {server}.")
-    return SUCCESS
+    print_result(
+        removed,
+        f"Removed the stored vectors of {plural(removed['tools'], 'tool')} of {server}.",
+        as_json=as_json,
+    )
 
 
 async def _wait_until_loaded(gateway: GatewayClient) -> Json:

@@ -3,18 +3,18 @@
 from collections.abc import Callable, Sequence
 from typing import Annotated, NamedTuple
 
-import anyio
 import typer
 
 from toolgate.cli.client._gateway_client import path_of
 from toolgate.cli.client._open_gateway import open_gateway
+from toolgate.cli.terminal._command_app import AsJson
 from toolgate.cli.terminal._exit import SUCCESS
 from toolgate.cli.terminal._output import note, print_json, print_text
 from toolgate.cli.tools.call import pair_of, read_json_object, typed_value
 from toolgate.errors import ArgumentError
 from toolgate.types import Json, json_object
 
-__all__ = ["register"]
+__all__ = ["override"]
 
 
 class _Pairs(NamedTuple):
@@ -53,7 +53,7 @@ Table = Annotated[
 ]
 
 
-def override(
+async def override(
     key: Annotated[str, typer.Argument(metavar="KEY", help="Key of the tool, server:tool.")],
     name: Annotated[
         str | None, typer.Option("--name", metavar="NAME", help="Name for clients.")
@@ -102,7 +102,7 @@ def override(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show the result; save nothing.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> int:
     """Change how a tool is presented to clients. Without options, show its current presentation.
 
@@ -130,12 +130,7 @@ def override(
         """Return a tool's new override, given its current one; None to change nothing."""
         return _changed(shown, changes, pairs) if is_change else whole
 
-    return anyio.run(_override, key, table_of, remove, dry_run, as_json)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to a group."""
-    app.command()(override)
+    return await _override(key, table_of, remove, dry_run, as_json)
 
 
 async def _override(

@@ -5,11 +5,11 @@ import sys
 from pathlib import Path
 from typing import Annotated, cast
 
-import anyio
 import typer
 
 from toolgate.cli.client._gateway_client import path_of
 from toolgate.cli.client._open_gateway import Connect, open_gateway
+from toolgate.cli.terminal._command_app import CommandApp
 from toolgate.cli.terminal._exit import FAILED, SUCCESS
 from toolgate.cli.terminal._output import note, print_json, print_table, print_text, spinner
 from toolgate.cli.tools.call import pair_of, read_arguments, read_json_object, show
@@ -18,14 +18,14 @@ from toolgate.types import Json, json_array, json_object
 
 __all__ = ["app"]
 
-app = typer.Typer(add_completion=False)
+app = CommandApp()
 
 _WHOLE_RESULT_TOKENS = 1_000_000
 """Limit for results; so high that output for the terminal is not truncated."""
 
 
 @app.command(help="Run a Python program that calls tools (code mode).")
-def run(
+async def run(
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="Python file; - reads standard input.")
     ] = "",
@@ -64,8 +64,10 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="Print the full result as JSON.")] = False,
 ) -> int:
     """Run a Python program that calls tools (code mode)."""
-    if kept or forget:
-        return anyio.run(_forget if forget else _list_kept, forget, as_json)
+    if forget:
+        return await _forget(forget, as_json)
+    if kept:
+        return await _list_kept(as_json)
     if bool(file) == bool(resume):
         raise ArgumentError(
             "toolgate run needs either FILE or --resume.",
@@ -75,13 +77,13 @@ def run(
     if timeout_s:
         body["timeout_s"] = timeout_s
     if resume:
-        return anyio.run(_run, {**body, "resume": resume}, "all", as_json)
+        return await _run({**body, "resume": resume}, "all", as_json)
     code = _read(file)
     body |= {"code": code, "inputs": read_json_object(inputs, "--inputs")}
     body["inputs"] |= read_arguments([pair_of(text, "--input") for text in entry or []], {})
     if dry_run:
         body["dryRun"] = True
-    return anyio.run(_run, body, _servers_in(code), as_json)
+    return await _run(body, _servers_in(code), as_json)
 
 
 async def _run(body: Json, connect: Connect, as_json: bool) -> int:
@@ -98,7 +100,7 @@ async def _run(body: Json, connect: Connect, as_json: bool) -> int:
     return FAILED if waiting or result.get("isError") else SUCCESS
 
 
-async def _list_kept(_: str, as_json: bool) -> int:
+async def _list_kept(as_json: bool) -> int:
     async with open_gateway(connect=()) as gateway:
         kept = await gateway.request("GET", "programs")
     if as_json:

@@ -4,68 +4,92 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Annotated, Literal, cast
 
-import anyio
 import typer
 
 from toolgate.app.failure_causes import cause_of
 from toolgate.cli.client._gateway_client import path_of
 from toolgate.cli.client._load_settings import load_settings, unknown_server
 from toolgate.cli.client._open_gateway import find_running, find_running_by_file, open_gateway
+from toolgate.cli.terminal._command_app import AsJson, CommandApp
 from toolgate.cli.terminal._exit import FAILED, SUCCESS
 from toolgate.cli.terminal._output import (
     local_time,
     note,
     plural,
     print_json,
-    print_table,
+    print_result,
+    print_rows,
     print_text,
     spinner,
 )
 from toolgate.cli.tools.add import register as register_add
-from toolgate.cli.tools.override import register as register_override
+from toolgate.cli.tools.override import override
 from toolgate.errors import ArgumentError, SettingError
 from toolgate.types import EntryKind, Json
 
 __all__ = ["app"]
 
-app = typer.Typer(
-    help="List, add, change, test and remove servers.", no_args_is_help=True, add_completion=False
-)
+app = CommandApp()
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the server.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 @app.command("list")
-def list_servers(as_json: AsJson = False) -> int:
+async def list_servers(as_json: AsJson = False) -> None:
     """List all servers with their state."""
-    return anyio.run(_list, as_json)
+    with spinner("Asking the servers"):
+        try:
+            loaded = load_settings()
+        except SettingError as error:
+            gateway = await find_running_by_file()
+            if gateway is None:
+                raise
+            note(f"{error} The running gateway still uses the previous configuration.")
+            servers = await gateway.servers()
+        else:
+            async with open_gateway(loaded, connect="all") as gateway:
+                servers = await gateway.wait_for_servers()
+    print_rows(
+        servers,
+        ("Name", "State", "Transport", "Protocol", "Tools", "Latency", "Remark"),
+        _row,
+        empty="There are no servers. Add one: toolgate add NAME -- COMMAND, or toolgate init",
+        as_json=as_json,
+        spare=("Latency", "Protocol", "Transport"),
+    )
 
 
 register_add(app)
-register_override(app)
+app.command()(override)
 
 
 @app.command()
-def remove(name: Name) -> int:
+async def remove(name: Name) -> None:
     """Remove a server from the store or from toolgate.toml (the file is backed up first)."""
-    return anyio.run(_remove, name)
+    loaded = load_settings()
+    async with open_gateway(loaded, connect=()) as gateway:
+        await gateway.request("DELETE", path_of("servers", name))
+    file = next((spec.source for spec in loaded.servers if spec.name == name), None)
+    if file is None:
+        print_text(f"Removed {name} from the store.")
+    else:
+        print_text(f"Removed {name} from {file}. The previous file is kept next to it as a backup.")
 
 
 @app.command()
-def enable(name: Name) -> int:
+async def enable(name: Name) -> int:
     """Enable a server."""
-    return anyio.run(_switch, name, "enable")
+    return await _switch(name, "enable")
 
 
 @app.command()
-def disable(name: Name) -> int:
+async def disable(name: Name) -> int:
     """Disable a server, so that its tools can no longer be listed, found or called."""
-    return anyio.run(_switch, name, "disable")
+    return await _switch(name, "disable")
 
 
 @app.command()
-def schedule(
+async def schedule(
     name: Name,
     start: Annotated[
         Literal["always", "on-demand"] | None,
@@ -82,24 +106,32 @@ def schedule(
         ),
     ] = None,
     as_json: AsJson = False,
-) -> int:
+) -> None:
     """Choose whether a server runs all the time or only on demand."""
     if start is None and idle_s is None:
         raise ArgumentError("Nothing is changed.", allowed="Allowed: --start, --idle-s, or both.")
     body: Json = {"start": start} if start is not None else {}
     if idle_s is not None:
         body["idle_s"] = idle_s
-    return anyio.run(_schedule, name, body, as_json)
+    async with open_gateway(connect=()) as gateway:
+        status = await gateway.request("POST", path_of("servers", name, "schedule"), body)
+    print_result(status, f"{name} is {status.get('state')}.", as_json=as_json)
 
 
 @app.command()
-def restart(name: Name) -> int:
+async def restart(name: Name) -> int:
     """Reconnect a server in the running gateway."""
-    return anyio.run(_restart, name)
+    remote = await find_running(load_settings())
+    if remote is None:
+        note("No gateway is running. Start one: toolgate serve")
+        return FAILED
+    await remote.request("POST", path_of("servers", name, "restart"), {})
+    print_text(f"Restarted {name}.")
+    return SUCCESS
 
 
 @app.command()
-def login(
+async def login(
     name: Name,
     user: Annotated[
         str,
@@ -119,11 +151,11 @@ def login(
     as_json: AsJson = False,
 ) -> int:
     """Log in to an MCP server over HTTP in the browser (OAuth 2.1)."""
-    return anyio.run(_login, name, user, project, not no_browser, as_json)
+    return await _login(name, user, project, not no_browser, as_json)
 
 
 @app.command()
-def logout(
+async def logout(
     name: Name,
     user: Annotated[
         str,
@@ -139,13 +171,15 @@ def logout(
             help="For this project, if each project has its own login.",
         ),
     ] = "",
-) -> int:
+) -> None:
     """Log out of a server, and revoke the login at its authorization server."""
-    return anyio.run(_logout, name, user, project)
+    async with open_gateway(connect=()) as gateway:
+        gone = await gateway.remove_credentials(name, user=user, project=project)
+    print_text(f"Logged out of {name}." if gone else f"There is no login for {name}.")
 
 
 @app.command()
-def approve(
+async def approve(
     name: Annotated[
         str, typer.Argument(metavar="[NAME]", help="Name of the server. Default: show all.")
     ] = "",
@@ -173,45 +207,61 @@ def approve(
 
     The setting `quarantine` decides what is quarantined.
     """
-    return anyio.run(_approve, name, definitions or [], kind or "", not reject, yes, as_json)
+    approval = import_module("toolgate.cli.tools._approve_definitions")
+    async with open_gateway(connect=[name] if name else "unknown") as gateway:
+        if name:
+            await gateway.wait_for_servers(name)
+        return await approval.approve(
+            gateway,
+            name,
+            definitions or [],
+            kind=kind or "",
+            accept=not reject,
+            sure=yes,
+            as_json=as_json,
+        )
 
 
 @app.command("test")
-def try_server(name: Name, as_json: AsJson = False) -> int:
+async def try_server(name: Name, as_json: AsJson = False) -> int:
     """Test a server: start it, list its tools, and measure the time."""
-    return anyio.run(_test, name, as_json)
+    trials = import_module("toolgate.cli.client._server_check")
+    with spinner(f"Testing {name}"):
+        trial = (await trials.test_servers(load_settings(), [name]))[0]
+    if as_json:
+        print_json(trial)
+    elif trial["ok"]:
+        print_text(
+            f"{name} works: protocol {trial['version']}, {trial['tools']} tools,"
+            f" {trial['resources']} resources, {trial['prompts']} prompts,"
+            f" {trial['ready_s']:.2f} s until the tools were listed."
+        )
+    else:
+        note(f"{name} does not work: {trial['error']}")
+        for line in cast("Sequence[str]", trial["stderr_tail"]):
+            note(f"    {line}")
+    return SUCCESS if trial["ok"] else FAILED
 
 
 @app.command()
-def logs(name: Name, as_json: AsJson = False) -> int:
+async def logs(name: Name, as_json: AsJson = False) -> None:
     """Show the last lines of a server's standard error."""
-    return anyio.run(_logs, name, as_json)
-
-
-async def _list(as_json: bool) -> int:
-    with spinner("Asking the servers"):
-        try:
-            loaded = load_settings()
-        except SettingError as error:
-            gateway = await find_running_by_file()
-            if gateway is None:
-                raise
-            note(f"{error} The running gateway still uses the previous configuration.")
-            servers = await gateway.servers()
-        else:
-            async with open_gateway(loaded, connect="all") as gateway:
-                servers = await gateway.wait_for_servers()
+    with spinner(f"Asking {name}"):
+        async with open_gateway(connect=[name]) as gateway:
+            servers = await gateway.wait_for_servers(name)
+    by_name = {str(server["name"]): server for server in servers}
+    if name not in by_name:
+        raise unknown_server(name, by_name)
+    lines = cast("Sequence[str]", by_name[name].get("stderr_tail") or ())
     if as_json:
-        print_json(servers)
-    elif servers:
-        print_table(
-            ("Name", "State", "Transport", "Protocol", "Tools", "Latency", "Remark"),
-            [_row(server) for server in servers],
-            spare=("Latency", "Protocol", "Transport"),
-        )
+        print_json({"name": name, "stderr_tail": list(lines)})
+    elif lines:
+        for line in lines:
+            print_text(line)
+    elif by_name[name]["state"] == "asleep":
+        note(f"{name} is asleep. Start it and see: toolgate servers test {name}")
     else:
-        note("There are no servers. Add one: toolgate add NAME -- COMMAND, or toolgate init")
-    return SUCCESS
+        note(f"{name} wrote nothing to standard error.")
 
 
 def _row(server: Json) -> tuple[str, ...]:
@@ -242,81 +292,10 @@ def _remark(server: Json) -> str:
     return f"{since}, {plural(restarts, 'restart')}" if restarts else since
 
 
-async def _remove(name: str) -> int:
-    loaded = load_settings()
-    async with open_gateway(loaded, connect=()) as gateway:
-        await gateway.request("DELETE", path_of("servers", name))
-    file = next((spec.source for spec in loaded.servers if spec.name == name), None)
-    if file is None:
-        print_text(f"Removed {name} from the store.")
-    else:
-        print_text(f"Removed {name} from {file}. The previous file is kept next to it as a backup.")
-    return SUCCESS
-
-
 async def _switch(name: str, action: str) -> int:
     async with open_gateway(connect=()) as gateway:
         await gateway.request("POST", path_of("servers", name, action), {})
     print_text(f"{action.capitalize()}d {name}.")
-    return SUCCESS
-
-
-async def _schedule(name: str, body: Json, as_json: bool) -> int:
-    async with open_gateway(connect=()) as gateway:
-        status = await gateway.request("POST", path_of("servers", name, "schedule"), body)
-    if as_json:
-        print_json(status)
-    else:
-        print_text(f"{name} is {status.get('state')}.")
-    return SUCCESS
-
-
-async def _restart(name: str) -> int:
-    remote = await find_running(load_settings())
-    if remote is None:
-        note("No gateway is running. Start one: toolgate serve")
-        return FAILED
-    await remote.request("POST", path_of("servers", name, "restart"), {})
-    print_text(f"Restarted {name}.")
-    return SUCCESS
-
-
-async def _test(name: str, as_json: bool) -> int:
-    trials = import_module("toolgate.cli.client._server_check")
-    with spinner(f"Testing {name}"):
-        trial = (await trials.test_servers(load_settings(), [name]))[0]
-    if as_json:
-        print_json(trial)
-    elif trial["ok"]:
-        print_text(
-            f"{name} works: protocol {trial['version']}, {trial['tools']} tools,"
-            f" {trial['resources']} resources, {trial['prompts']} prompts,"
-            f" {trial['ready_s']:.2f} s until the tools were listed."
-        )
-    else:
-        note(f"{name} does not work: {trial['error']}")
-        for line in cast("Sequence[str]", trial["stderr_tail"]):
-            note(f"    {line}")
-    return SUCCESS if trial["ok"] else FAILED
-
-
-async def _logs(name: str, as_json: bool) -> int:
-    with spinner(f"Asking {name}"):
-        async with open_gateway(connect=[name]) as gateway:
-            servers = await gateway.wait_for_servers(name)
-    by_name = {str(server["name"]): server for server in servers}
-    if name not in by_name:
-        raise unknown_server(name, by_name)
-    lines = cast("Sequence[str]", by_name[name].get("stderr_tail") or ())
-    if as_json:
-        print_json({"name": name, "stderr_tail": list(lines)})
-    elif lines:
-        for line in lines:
-            print_text(line)
-    elif by_name[name]["state"] == "asleep":
-        note(f"{name} is asleep. Start it and see: toolgate servers test {name}")
-    else:
-        note(f"{name} wrote nothing to standard error.")
     return SUCCESS
 
 
@@ -330,22 +309,3 @@ async def _login(name: str, user: str, project: str, browser: bool, as_json: boo
         whose = f" for {done['subject']}" if done["subject"] else ""
         print_text(f"Logged in to {name}{whose}.")
     return SUCCESS
-
-
-async def _logout(name: str, user: str, project: str) -> int:
-    async with open_gateway(connect=()) as gateway:
-        gone = await gateway.remove_credentials(name, user=user, project=project)
-    print_text(f"Logged out of {name}." if gone else f"There is no login for {name}.")
-    return SUCCESS
-
-
-async def _approve(
-    name: str, definitions: Sequence[str], kind: str, accept: bool, sure: bool, as_json: bool
-) -> int:
-    approval = import_module("toolgate.cli.tools._approve_definitions")
-    async with open_gateway(connect=[name] if name else "unknown") as gateway:
-        if name:
-            await gateway.wait_for_servers(name)
-        return await approval.approve(
-            gateway, name, definitions, kind=kind, accept=accept, sure=sure, as_json=as_json
-        )

@@ -2,21 +2,21 @@
 
 from typing import Annotated, cast
 
-import anyio
 import typer
 
 from toolgate.cli.client._load_settings import unknown_server
 from toolgate.cli.client._open_gateway import open_gateway
+from toolgate.cli.terminal._command_app import CommandApp
 from toolgate.cli.terminal._exit import SUCCESS
 from toolgate.cli.terminal._output import local_time, note, print_json, print_table, spinner
 
 __all__ = ["app"]
 
-app = typer.Typer(add_completion=False)
+app = CommandApp()
 
 
 @app.command(help="List the tools of all servers.")
-def tools(
+async def tools(
     server: Annotated[
         str | None, typer.Option("--server", metavar="NAME", help="Only tools from this server.")
     ] = None,
@@ -36,10 +36,40 @@ def tools(
 ) -> int:
     """List the tools of all servers."""
     if usage:
-        return anyio.run(_usage, days, as_json)
+        return await _usage(days, as_json)
     if groups:
-        return anyio.run(_groups, as_json)
-    return anyio.run(_tools, server, as_json)
+        return await _groups(as_json)
+    with spinner("Listing tools"):
+        async with open_gateway(connect=[server] if server else "all") as gateway:
+            states = await gateway.wait_for_servers(server)
+            servers = {str(state["name"]) for state in states}
+            rows = await gateway.rows("tools", server=server)
+    if server is not None and server not in servers:
+        raise unknown_server(server, servers)
+    if as_json:
+        print_json(rows)
+        return SUCCESS
+    if not rows:
+        projects = sorted({str(name) for state in states for name in state.get("projects", ())})
+        if projects:
+            note(
+                "There are no tools here, but projects have servers:"
+                f" TOOLGATE_PROJECT={projects[0]} toolgate tools"
+            )
+        else:
+            note("There are no tools. See: toolgate servers list")
+        return SUCCESS
+    print_table(
+        ("Tool", "Description"),
+        [
+            (
+                str(tool["toolKey"]),
+                ("(server down) " if tool.get("down") else "") + str(tool.get("description") or ""),
+            )
+            for tool in rows
+        ],
+    )
+    return SUCCESS
 
 
 async def _usage(days: float, as_json: bool) -> int:
@@ -96,38 +126,4 @@ async def _groups(as_json: bool) -> int:
         )
         if any(group["derived"] for group in groups):
             note("* derived from the tools; define your own in [groups].")
-    return SUCCESS
-
-
-async def _tools(server: str | None, as_json: bool) -> int:
-    with spinner("Listing tools"):
-        async with open_gateway(connect=[server] if server else "all") as gateway:
-            states = await gateway.wait_for_servers(server)
-            servers = {str(state["name"]) for state in states}
-            rows = await gateway.rows("tools", server=server)
-    if server is not None and server not in servers:
-        raise unknown_server(server, servers)
-    if as_json:
-        print_json(rows)
-        return SUCCESS
-    if not rows:
-        projects = sorted({str(name) for state in states for name in state.get("projects", ())})
-        if projects:
-            note(
-                "There are no tools here, but projects have servers:"
-                f" TOOLGATE_PROJECT={projects[0]} toolgate tools"
-            )
-        else:
-            note("There are no tools. See: toolgate servers list")
-        return SUCCESS
-    print_table(
-        ("Tool", "Description"),
-        [
-            (
-                str(tool["toolKey"]),
-                ("(server down) " if tool.get("down") else "") + str(tool.get("description") or ""),
-            )
-            for tool in rows
-        ],
-    )
     return SUCCESS

@@ -3,12 +3,9 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from toolgate.audit import Receipts
-from toolgate.catalog import Catalog
 from toolgate.errors import ForbiddenError, UnknownApprovalError
 from toolgate.gateway.execution import check_arguments
-from toolgate.security.access import Access
-from toolgate.security.guards import Approvals
+from toolgate.gateway.parts import GatewayContext
 from toolgate.store import ApprovalFilter, ApprovalState, StoredApproval
 from toolgate.types import Caller, Json, json_object
 
@@ -21,13 +18,11 @@ _MAX_ID_CHARS = 64
 class ApprovalService:
     """Lists and decides approvals."""
 
-    def __init__(
-        self, *, catalog: Catalog, access: Access, approvals: Approvals, receipts: Receipts
-    ) -> None:
-        self._catalog = catalog
-        self._access = access
-        self._approvals = approvals
-        self._receipts = receipts
+    def __init__(self, context: GatewayContext) -> None:
+        self._catalog = context.catalog
+        self._access = context.access
+        self._approvals = context.guards.approvals
+        self._receipts = context.receipts
 
     @property
     def page(self) -> str:

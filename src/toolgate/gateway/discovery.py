@@ -1,16 +1,14 @@
 """`tool_discovery` and `tool_describe`: tool search, composition of the answer, full schemas."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
 
 import numpy as np
 
-from toolgate.audit import Receipts
 from toolgate.base import json_text
 from toolgate.base.tracing import observe
 from toolgate.catalog import (
-    Catalog,
     Snapshot,
 )
 from toolgate.errors import (
@@ -25,8 +23,7 @@ from toolgate.gateway.listing import NOTHING, ContentService, ListingPolicy
 from toolgate.gateway.meta_tools import (
     DiscoverRequest,
 )
-from toolgate.gateway.parts import SearchParts
-from toolgate.gateway.visible_catalog import VisibleCatalog
+from toolgate.gateway.parts import GatewayContext
 from toolgate.search import (
     Description,
     Discovery,
@@ -38,8 +35,6 @@ from toolgate.search import (
     describe_tools,
     with_contents,
 )
-from toolgate.security.access import Access
-from toolgate.settings import Settings
 from toolgate.types import (
     Caller,
     Json,
@@ -54,28 +49,23 @@ class DiscoveryService:
 
     def __init__(
         self,
+        context: GatewayContext,
         *,
-        settings: Callable[[], Settings],
-        catalog: Catalog,
-        access: Access,
-        visible: VisibleCatalog,
         listing: ListingPolicy,
-        search: SearchParts,
         intents: IntentRequests,
         contents: ContentService,
-        receipts: Receipts,
     ) -> None:
-        self._settings = settings
-        self._catalog = catalog
-        self._access = access
-        self._visible = visible
+        self._settings = context.settings
+        self._catalog = context.catalog
+        self._access = context.access
+        self._visible = context.visible
         self._listing = listing
-        self._index = search.index
-        self._learning = search.learning
-        self._relations = search.relations
+        self._index = context.search.index
+        self._learning = context.search.learning
+        self._relations = context.search.relations
         self._intents = intents
         self._contents = contents
-        self._receipts = receipts
+        self._receipts = context.receipts
 
     async def discover(self, caller: Caller, request: DiscoverRequest) -> Discovery:
         """Find matching tools within the token budget, and say what was withheld and why.

@@ -5,22 +5,19 @@ may read the resource `documents:COLLECTION` may query a collection; filling it 
 right to manage.
 """
 
-from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Collection as Some
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
 from typing import Any, Protocol
 
-from toolgate.audit import Receipts
 from toolgate.base.tracing import observe
-from toolgate.catalog import Catalog
 from toolgate.documents import (
     AddedDocument,
     AskModel,
     Collection,
     ConversationMessage,
     ConvertedDocument,
-    DocumentLibrary,
     GradedPassages,
     NewDocument,
     OnRetrieved,
@@ -32,8 +29,7 @@ from toolgate.documents import (
     retrieve,
 )
 from toolgate.errors import ArgumentError, StoreError, UnknownToolError
-from toolgate.gateway.visible_catalog import VisibleCatalog
-from toolgate.security.access import Access
+from toolgate.gateway.parts import DocumentParts, GatewayContext
 from toolgate.store import StoredDocument, StoredFailure, StoredPassage
 from toolgate.types import Caller, Json
 
@@ -58,26 +54,15 @@ class Rendered(Protocol):
 class DocumentService:
     """Document operations for callers."""
 
-    def __init__(
-        self,
-        library: DocumentLibrary,
-        *,
-        access: Access,
-        receipts: Receipts,
-        visible: VisibleCatalog,
-        catalog: Catalog,
-        render: Rendered,
-        keep_queries: Callable[[], bool],
-        helper: Callable[[], AskModel | None],
-    ) -> None:
-        self._library = library
-        self._access = access
-        self._receipts = receipts
-        self._visible = visible
-        self._catalog = catalog
+    def __init__(self, context: GatewayContext, parts: DocumentParts, *, render: Rendered) -> None:
+        self._library = parts.library
+        self._access = context.access
+        self._receipts = context.receipts
+        self._visible = context.visible
+        self._catalog = context.catalog
         self._render = render
-        self._keep_queries = keep_queries
-        self._helper = helper
+        self._settings = context.settings
+        self._helper = parts.helper
 
     # Queries
 
@@ -120,7 +105,7 @@ class DocumentService:
                 render=self._rendering(caller),
                 on_found=on_found,
             )
-        query = found.query if self._keep_queries() else None
+        query = found.query if self._settings().audit.keep_queries else None
         self._receipts.simple(
             caller,
             "retrieve",

@@ -33,7 +33,6 @@ from toolgate.errors import (
 from toolgate.gateway.approval_decisions import ApprovalService
 from toolgate.gateway.calls import CallService, error_result
 from toolgate.gateway.calls.meta_calls import MetaCalls
-from toolgate.gateway.calls.result_cache import ResultCache
 from toolgate.gateway.discovery import DiscoveryService
 from toolgate.gateway.documents import DocumentService
 from toolgate.gateway.execution.forwarding import ServerForwarder
@@ -45,12 +44,6 @@ from toolgate.gateway.listing.server_status import ServerStatusService
 from toolgate.gateway.management import (
     LearningService,
     Management,
-    QuarantineManagement,
-    ServerManagement,
-    SettingsManagement,
-    ToolOverrideManagement,
-    VectorIndexManagement,
-    VisibilityExplanation,
 )
 from toolgate.gateway.meta_tools import (
     DEFINITIONS,
@@ -65,19 +58,19 @@ from toolgate.gateway.meta_tools import (
 from toolgate.gateway.parts import (
     AccessControl,
     DocumentParts,
+    GatewayContext,
     ResultParts,
     SearchParts,
     ServerParts,
 )
 from toolgate.gateway.programs import ProgramService
-from toolgate.gateway.programs.helpers import ProgramHelpers
 from toolgate.gateway.programs.kept import KeptPrograms
 from toolgate.gateway.prompts import PromptService
 from toolgate.gateway.resources import ResourceService
 from toolgate.gateway.results.jq_filter import JqFilter
 from toolgate.gateway.results.page_store import PagedResults
 from toolgate.gateway.results.shaping import ResultShaper
-from toolgate.gateway.visible_catalog import Authorized, VisibleCatalog
+from toolgate.gateway.visible_catalog import Authorized
 from toolgate.intents.service import IntentService
 from toolgate.prompts import Prompts
 from toolgate.search import load_languages
@@ -110,74 +103,81 @@ class Gateway:
         prompts: Prompts,
         results: ResultParts,
     ) -> None:
-        self._settings = settings
-        self._catalog = servers.catalog
-        self._receipts = receipts
-        menu = Menu(servers.catalog, meta_tool_definition)
-        services = _ServiceBuilder(
+        context = GatewayContext(
             settings=settings,
             servers=servers,
             access=access,
             search=search,
-            intent_service=intent_service,
             guards=guards,
             receipts=receipts,
-            menu=menu,
         )
+        self._settings = settings
+        self._catalog = servers.catalog
+        self._receipts = receipts
+        self.visible = context.visible
+        """What each caller may use."""
         self.admission = access.admission
         """Identifies callers."""
         self.admin = access.admin
         """Edits tokens, projects and permissions."""
-        self.visible = services.visible
-        """What each caller may use."""
-        self.changes = services.change_notifier()
+        menu = Menu(servers.catalog, meta_tool_definition)
+        offer = ProgramOffer(settings)
+        policy = ListingPolicy(
+            context, offer=offer, project=access.project, menu=menu, intent_service=intent_service
+        )
+        self.changes = ChangeNotifier(context, menu=menu, listing=policy)
         """Notifies of changes."""
-        self.resources = services.resources()
+        forwarder = ServerForwarder(catalog=servers.catalog, receipts=receipts, guards=guards)
+        self.resources = ResourceService(context, forwarder=forwarder)
         """Resources of the servers."""
-        self.prompts = services.prompts(prompts)
+        self.prompts = PromptService(context, prompts, forwarder=forwarder)
         """Prompts of the servers, of packs and of projects."""
-        self.listing = services.listings(self.prompts)
+        self.listing = ListingService(
+            context, policy=policy, menu=menu, prompts=self.prompts, intent_service=intent_service
+        )
         """What clients get when they list."""
-        self.intents = services.intents()
+        self.intents = IntentRequests(context, listing=policy, intent_service=intent_service)
         """Intents of messages, and the rules for them."""
-        self.contents = services.contents(self.prompts, self.resources)
+        self.contents = ContentService(context, prompts=self.prompts, resources=self.resources)
         """Prompts, resources and skills, which are found and read like tools."""
-        self.discovery = services.discovery(self.intents, self.contents)
+        self.discovery = DiscoveryService(
+            context, listing=policy, intents=self.intents, contents=self.contents
+        )
         """Finds tools."""
-        self.calls = services.calls(self.intents, self.contents)
+        self.calls = CallService(
+            context, limits=access.limits, intents=self.intents, contents=self.contents
+        )
         """Runs tools."""
-        self.results = services.paged_results(results, self.changes)
+        self.results = PagedResults(context, parts=results, listing=policy, changes=self.changes)
         """Pages of large results."""
         jq = JqFilter()
         self.shaper = ResultShaper(self.results, jq)
         """Filters and formats results."""
         self.meta_calls = MetaCalls(
-            calls=self.calls,
-            visible=self.visible,
-            contents=self.contents,
-            shaper=self.shaper,
-            pages=self.results,
-            receipts=receipts,
+            context, self.calls, contents=self.contents, shaper=self.shaper, pages=self.results
         )
         """The calls behind `tool_execute` and `tool_read`."""
-        helpers = ProgramHelpers(
-            visible=self.visible, discovery=self.discovery, jq=jq, store=results.store
+        self.programs = ProgramService(
+            context,
+            offer=offer,
+            calls=self.calls,
+            discovery=self.discovery,
+            jq=jq,
+            pages=self.results,
+            parts=results,
         )
-        self.programs = services.programs(self.calls, helpers, self.results, results)
         """Runs models' programs."""
-        self.kept_programs = KeptPrograms(
-            visible=self.visible, store=results.store, receipts=receipts
-        )
+        self.kept_programs = KeptPrograms(context, results.store)
         """Values and waiting programs that programs stored."""
-        self.servers = services.server_status()
+        self.servers = ServerStatusService(context)
         """The state of the servers."""
-        self.documents = services.documents(documents, prompts)
+        self.documents = DocumentService(context, documents, render=prompts.render)
         """Documents and questions about them."""
-        self.approvals = services.approvals()
+        self.approvals = ApprovalService(context)
         """Calls that wait for a person's decision."""
-        self.learning = services.learning()
+        self.learning = LearningService(context)
         """What the search has learned from use."""
-        self.manage = services.management()
+        self.manage = Management(context, servers=servers, access=access, listing=policy)
         """Operations of administrators."""
 
     @property
@@ -291,240 +291,6 @@ class Gateway:
             name in DEFINITIONS
             and self._settings().tool_names != "flat"
             and name not in self._catalog.snapshot.by_exposed
-        )
-
-
-class _ServiceBuilder:
-    """Builds the services of a gateway from their shared parts."""
-
-    def __init__(
-        self,
-        *,
-        settings: Callable[[], Settings],
-        servers: ServerParts,
-        access: AccessControl,
-        search: SearchParts,
-        intent_service: IntentService,
-        guards: CallGuardChain,
-        receipts: Receipts,
-        menu: Menu,
-    ) -> None:
-        self._settings = settings
-        self._servers = servers
-        self._catalog = servers.catalog
-        self._access = access
-        self._policy = access.policy
-        self._search = search
-        self._intent_service = intent_service
-        self._guards = guards
-        self._receipts = receipts
-        self._menu = menu
-        self._forwarder = ServerForwarder(catalog=servers.catalog, receipts=receipts, guards=guards)
-        self.visible = VisibleCatalog(
-            settings=settings, catalog=servers.catalog, access=access.policy, index=search.index
-        )
-        self._offer = ProgramOffer(settings)
-        self._listing = ListingPolicy(
-            offer=self._offer,
-            settings=settings,
-            project=access.project,
-            catalog=servers.catalog,
-            menu=menu,
-            index=search.index,
-            intent_service=intent_service,
-        )
-
-    def change_notifier(self) -> ChangeNotifier:
-        return ChangeNotifier(
-            catalog=self._catalog,
-            menu=self._menu,
-            listing=self._listing,
-            index=self._search.index,
-        )
-
-    def resources(self) -> ResourceService:
-        return ResourceService(
-            catalog=self._catalog,
-            access=self._policy,
-            visible=self.visible,
-            forwarder=self._forwarder,
-        )
-
-    def prompts(self, prompts: Prompts) -> PromptService:
-        return PromptService(
-            prompts,
-            settings=self._settings,
-            visible=self.visible,
-            catalog=self._catalog,
-            receipts=self._receipts,
-            forwarder=self._forwarder,
-        )
-
-    def listings(self, prompts: PromptService) -> ListingService:
-        return ListingService(
-            settings=self._settings,
-            catalog=self._catalog,
-            access=self._policy,
-            visible=self.visible,
-            policy=self._listing,
-            menu=self._menu,
-            prompts=prompts,
-            intent_service=self._intent_service,
-            receipts=self._receipts,
-        )
-
-    def intents(self) -> IntentRequests:
-        return IntentRequests(
-            settings=self._settings,
-            catalog=self._catalog,
-            access=self._policy,
-            listing=self._listing,
-            intent_service=self._intent_service,
-            receipts=self._receipts,
-        )
-
-    def contents(self, prompts: PromptService, resources: ResourceService) -> ContentService:
-        return ContentService(
-            catalog=self._catalog,
-            access=self._policy,
-            index=self._search.contents,
-            prompts=prompts,
-            resources=resources,
-        )
-
-    def discovery(self, intents: IntentRequests, contents: ContentService) -> DiscoveryService:
-        return DiscoveryService(
-            settings=self._settings,
-            catalog=self._catalog,
-            access=self._policy,
-            visible=self.visible,
-            listing=self._listing,
-            search=self._search,
-            intents=intents,
-            contents=contents,
-            receipts=self._receipts,
-        )
-
-    def calls(self, intents: IntentRequests, contents: ContentService) -> CallService:
-        return CallService(
-            catalog=self._catalog,
-            visible=self.visible,
-            receipts=self._receipts,
-            limits=self._access.limits,
-            guards=self._guards,
-            learning=self._search.learning,
-            intents=intents,
-            contents=contents,
-            cache=ResultCache(
-                self._catalog, max_bytes=lambda: self._settings().results.cache_mb * 2**20
-            ),
-        )
-
-    def programs(
-        self,
-        calls: CallService,
-        helpers: ProgramHelpers,
-        pages: PagedResults,
-        parts: ResultParts,
-    ) -> ProgramService:
-        return ProgramService(
-            offer=self._offer,
-            catalog=self._catalog,
-            visible=self.visible,
-            calls=calls,
-            helpers=helpers,
-            pages=pages,
-            receipts=self._receipts,
-            approvals=self._guards.approvals,
-            parts=parts,
-        )
-
-    def paged_results(self, results: ResultParts, changes: ChangeNotifier) -> PagedResults:
-        return PagedResults(
-            settings=self._settings,
-            store=results.store,
-            signer=results.signer,
-            listing=self._listing,
-            changes=changes,
-        )
-
-    def server_status(self) -> ServerStatusService:
-        return ServerStatusService(
-            catalog=self._catalog,
-            access=self._policy,
-            visible=self.visible,
-            projects_of=self._policy.projects_of,
-        )
-
-    def documents(self, documents: DocumentParts, prompts: Prompts) -> DocumentService:
-        return DocumentService(
-            documents.library,
-            helper=documents.helper,
-            access=self._policy,
-            receipts=self._receipts,
-            visible=self.visible,
-            catalog=self._catalog,
-            render=prompts.render,
-            keep_queries=lambda: self._settings().audit.keep_queries,
-        )
-
-    def approvals(self) -> ApprovalService:
-        return ApprovalService(
-            catalog=self._catalog,
-            access=self._policy,
-            approvals=self._guards.approvals,
-            receipts=self._receipts,
-        )
-
-    def learning(self) -> LearningService:
-        return LearningService(
-            settings=self._settings,
-            learning=self._search.learning,
-            visible=self.visible,
-            receipts=self._receipts,
-        )
-
-    def management(self) -> Management:
-        return Management(
-            servers=ServerManagement(
-                servers=self._servers,
-                index=self._search.index,
-                admin=self._access.admin,
-                visible=self.visible,
-                receipts=self._receipts,
-            ),
-            overrides=ToolOverrideManagement(
-                servers=self._servers, visible=self.visible, receipts=self._receipts
-            ),
-            quarantine=QuarantineManagement(
-                catalog=self._catalog,
-                quarantine=self._servers.quarantine,
-                visible=self.visible,
-                receipts=self._receipts,
-            ),
-            vectors=VectorIndexManagement(
-                catalog=self._catalog,
-                access=self._policy,
-                index=self._search.index,
-                visible=self.visible,
-                receipts=self._receipts,
-            ),
-            settings=SettingsManagement(
-                self._settings,
-                plugin_problems=self._search.plugin_problems,
-                visible=self.visible,
-                receipts=self._receipts,
-            ),
-            visibility=VisibilityExplanation(
-                settings=self._settings,
-                catalog=self._catalog,
-                quarantine=self._servers.quarantine,
-                access=self._access,
-                index=self._search.index,
-                visible=self.visible,
-                listing=self._listing,
-                guards=self._guards.guards,
-            ),
         )
 
 

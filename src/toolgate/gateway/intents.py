@@ -1,18 +1,17 @@
 """Intents for a caller: detection, rules, and the tools of an intent that the caller may use."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from time import perf_counter
 
-from toolgate.audit import Receipts
 from toolgate.catalog import (
-    Catalog,
     CatalogEntry,
     Snapshot,
 )
 from toolgate.gateway.listing import ListingPolicy
+from toolgate.gateway.parts import GatewayContext
 from toolgate.intents import Detection, DetectRequest, Intent, IntentSet
 from toolgate.intents.service import (
     Advice,
@@ -22,8 +21,6 @@ from toolgate.intents.service import (
     Knowledge,
     ToolNames,
 )
-from toolgate.security.access import Access
-from toolgate.settings import Settings
 from toolgate.types import (
     Caller,
     Json,
@@ -42,21 +39,14 @@ class IntentRequests:
     """Detects intents of messages, and adds the rules and tools for them."""
 
     def __init__(
-        self,
-        *,
-        settings: Callable[[], Settings],
-        catalog: Catalog,
-        access: Access,
-        listing: ListingPolicy,
-        intent_service: IntentService,
-        receipts: Receipts,
+        self, context: GatewayContext, *, listing: ListingPolicy, intent_service: IntentService
     ) -> None:
-        self._settings = settings
-        self._catalog = catalog
-        self._access = access
+        self._settings = context.settings
+        self._catalog = context.catalog
+        self._access = context.access
         self._listing = listing
         self._guide = intent_service
-        self._receipts = receipts
+        self._receipts = context.receipts
         self._tool_names = ToolNames()
 
     async def detect(self, caller: Caller, request: DetectRequest) -> list[Detection]:

@@ -4,14 +4,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from toolgate.audit import Receipts
 from toolgate.base.signing import Signer
 from toolgate.catalog import Catalog
 from toolgate.catalog.scanner import Quarantine
 from toolgate.documents import AskModel, DocumentLibrary
 from toolgate.errors import ConfigError
+from toolgate.gateway.visible_catalog import VisibleCatalog
 from toolgate.models.sandboxes import Sandbox
 from toolgate.search import Learning, Relations, ToolIndex
 from toolgate.security.access import AccessAdmin, Admission, Policy, UsageLimits
+from toolgate.security.guards import CallGuardChain
 from toolgate.settings import ProjectTable, Settings
 from toolgate.store import Store
 from toolgate.types import Json
@@ -19,6 +22,7 @@ from toolgate.types import Json
 __all__ = [
     "AccessControl",
     "DocumentParts",
+    "GatewayContext",
     "ResultParts",
     "SearchParts",
     "ServerEditor",
@@ -126,6 +130,37 @@ class ServerParts:
     """Adds, changes and removes servers."""
     quarantine: Quarantine
     """Definitions that wait for a decision."""
+
+
+class GatewayContext:
+    """What all services share."""
+
+    def __init__(
+        self,
+        *,
+        settings: Callable[[], Settings],
+        servers: ServerParts,
+        access: AccessControl,
+        search: SearchParts,
+        guards: CallGuardChain,
+        receipts: Receipts,
+    ) -> None:
+        self.settings = settings
+        """Returns the active settings."""
+        self.catalog = servers.catalog
+        """The tools of all servers."""
+        self.access = access.policy
+        """Decides access."""
+        self.visible = VisibleCatalog(
+            settings=settings, catalog=servers.catalog, access=access.policy, index=search.index
+        )
+        """What each caller may use."""
+        self.search = search
+        """Finds tools and contents."""
+        self.guards = guards
+        """Checks calls and results, and asks for approval."""
+        self.receipts = receipts
+        """Writes audit records."""
 
 
 @dataclass(frozen=True, kw_only=True)

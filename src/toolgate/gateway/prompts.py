@@ -4,18 +4,15 @@ Built-in prompts are listed to MCP clients with the prefix `toolgate_`. Every pr
 replaced under the name that clients see, and keeps its title.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from toolgate.audit import Receipts
 from toolgate.base.ids import utc_now
-from toolgate.catalog import Catalog
 from toolgate.errors import UnknownPromptError
 from toolgate.gateway.execution.content_request import prompt_request
 from toolgate.gateway.execution.forwarding import ServerForwarder
-from toolgate.gateway.visible_catalog import VisibleCatalog
+from toolgate.gateway.parts import GatewayContext
 from toolgate.prompts import PREFIX, Prompt, Prompts, check, fields_in, fill
-from toolgate.settings import Settings
 from toolgate.store import StoredPrompt
 from toolgate.types import Caller, Json, Peer, json_array, json_object
 
@@ -34,21 +31,14 @@ class PromptService:
     """Prompt operations for callers."""
 
     def __init__(
-        self,
-        prompts: Prompts,
-        *,
-        settings: Callable[[], Settings],
-        visible: VisibleCatalog,
-        catalog: Catalog,
-        receipts: Receipts,
-        forwarder: ServerForwarder,
+        self, context: GatewayContext, prompts: Prompts, *, forwarder: ServerForwarder
     ) -> None:
-        self._settings = settings
+        self._settings = context.settings
         self._forwarder = forwarder
         self._prompts = prompts
-        self._visible = visible
-        self._catalog = catalog
-        self._receipts = receipts
+        self._visible = context.visible
+        self._catalog = context.catalog
+        self._receipts = context.receipts
         self.render = prompts.render
         """Renders a built-in prompt, for the stages that need it."""
 

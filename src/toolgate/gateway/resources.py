@@ -1,16 +1,12 @@
 """Resources of the servers: reading, completion, subscriptions."""
 
-from toolgate.catalog import (
-    Catalog,
-)
 from toolgate.gateway.execution.content_request import (
     ContentRequest,
     completion_request,
     read_request,
 )
 from toolgate.gateway.execution.forwarding import ServerForwarder
-from toolgate.gateway.visible_catalog import VisibleCatalog
-from toolgate.security.access import Access
+from toolgate.gateway.parts import GatewayContext
 from toolgate.types import (
     Caller,
     Json,
@@ -24,17 +20,10 @@ __all__ = ["ResourceService"]
 class ResourceService:
     """Answers `resources/*` and `completion/complete`."""
 
-    def __init__(
-        self,
-        *,
-        catalog: Catalog,
-        access: Access,
-        visible: VisibleCatalog,
-        forwarder: ServerForwarder,
-    ) -> None:
-        self._catalog = catalog
-        self._access = access
-        self._visible = visible
+    def __init__(self, context: GatewayContext, *, forwarder: ServerForwarder) -> None:
+        self._catalog = context.catalog
+        self._access = context.access
+        self._visible = context.visible
         self._forwarder = forwarder
         self._watched: dict[str, int] = {}
 

@@ -6,7 +6,6 @@ from typing import Final
 
 import anyio
 
-from toolgate.audit import Receipts
 from toolgate.base import json_text
 from toolgate.errors import ArgumentError, CannotAskError, ToolgateError
 from toolgate.gateway.calls.service import CallService, error_result
@@ -19,9 +18,9 @@ from toolgate.gateway.meta_tools import (
     ReadArguments,
     read_result_read,
 )
+from toolgate.gateway.parts import GatewayContext
 from toolgate.gateway.results.page_store import PagedResults
 from toolgate.gateway.results.shaping import ResultShaper
-from toolgate.gateway.visible_catalog import VisibleCatalog
 from toolgate.types import Caller, Json, Peer, json_array, json_object
 
 __all__ = ["MetaCalls"]
@@ -49,20 +48,19 @@ class MetaCalls:
 
     def __init__(
         self,
-        *,
+        context: GatewayContext,
         calls: CallService,
-        visible: VisibleCatalog,
+        *,
         contents: ContentService,
         shaper: ResultShaper,
         pages: PagedResults,
-        receipts: Receipts,
     ) -> None:
         self._calls = calls
-        self._visible = visible
+        self._visible = context.visible
         self._contents = contents
         self._shaper = shaper
         self._pages = pages
-        self._receipts = receipts
+        self._receipts = context.receipts
 
     async def run(
         self,

@@ -5,12 +5,10 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from time import perf_counter
 
-from toolgate.audit import Receipts
 from toolgate.base import json_text
 from toolgate.base.token_estimate import estimate_tokens
 from toolgate.base.tracing import observe, sent_requests
 from toolgate.catalog import (
-    Catalog,
     CatalogEntry,
 )
 from toolgate.errors import (
@@ -29,14 +27,14 @@ from toolgate.gateway.execution import (
 )
 from toolgate.gateway.intents import IntentRequests
 from toolgate.gateway.listing import ContentService
-from toolgate.gateway.visible_catalog import Authorized, VisibleCatalog
+from toolgate.gateway.parts import GatewayContext
+from toolgate.gateway.visible_catalog import Authorized
 from toolgate.intents.service import Advice
 from toolgate.search import (
-    Learning,
     signature,
 )
 from toolgate.security.access import UsageLimits
-from toolgate.security.guards import CallGuardChain, GuardedCall
+from toolgate.security.guards import GuardedCall
 from toolgate.types import (
     Caller,
     Json,
@@ -56,26 +54,23 @@ class CallService:
 
     def __init__(
         self,
+        context: GatewayContext,
         *,
-        catalog: Catalog,
-        visible: VisibleCatalog,
-        receipts: Receipts,
         limits: UsageLimits,
-        guards: CallGuardChain,
-        learning: Learning,
         intents: IntentRequests,
         contents: ContentService,
-        cache: ResultCache,
     ) -> None:
-        self._catalog = catalog
-        self._visible = visible
-        self._receipts = receipts
+        self._catalog = context.catalog
+        self._visible = context.visible
+        self._receipts = context.receipts
         self._limits = limits
-        self._guards = guards
-        self._learning = learning
+        self._guards = context.guards
+        self._learning = context.search.learning
         self._intents = intents
         self._contents = contents
-        self._cache = cache
+        self._cache = ResultCache(
+            context.catalog, max_bytes=lambda: context.settings().results.cache_mb * 2**20
+        )
         self._calls_in_progress = Running()
         self.protections = Protections()
         """Files that only the tools of a pack may change."""

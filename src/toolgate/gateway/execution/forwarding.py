@@ -3,9 +3,7 @@
 from collections.abc import Callable
 
 from toolgate.audit import Receipts
-from toolgate.catalog import (
-    Catalog,
-)
+from toolgate.catalog import Catalog
 from toolgate.errors import RpcError
 from toolgate.gateway.execution.content_request import ContentRequest
 from toolgate.security.guards import CallGuardChain

@@ -7,16 +7,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from toolgate.catalog import (
-    Catalog,
     CatalogChange,
     Menu,
     MenuShape,
 )
 from toolgate.gateway.listing.meta_definitions import discovery_description
 from toolgate.gateway.listing.policy import ListingPolicy
-from toolgate.search import (
-    ToolIndex,
-)
+from toolgate.gateway.parts import GatewayContext
 
 __all__ = ["Change", "ChangeNotifier"]
 
@@ -37,13 +34,11 @@ class Change:
 class ChangeNotifier:
     """Turns changes of catalog, settings and permissions into notifications for clients."""
 
-    def __init__(
-        self, *, catalog: Catalog, menu: Menu, listing: ListingPolicy, index: ToolIndex
-    ) -> None:
-        self._catalog = catalog
+    def __init__(self, context: GatewayContext, *, menu: Menu, listing: ListingPolicy) -> None:
+        self._catalog = context.catalog
         self._menu = menu
         self._listing = listing
-        self._index = index
+        self._index = context.search.index
         self._listeners: list[Callable[[Change], None]] = []
         self._access_listeners: list[Callable[[], None]] = []
         self._shapes: tuple[MenuShape, MenuShape] | None = None
@@ -52,9 +47,9 @@ class ChangeNotifier:
         self._missing_pins: set[str] = set()
         self._background: set[asyncio.Task[None]] = set()
         self._detach = [
-            catalog.events.on_change(self._on_catalog_change),
-            catalog.events.on_state(self._on_server_state),
-            catalog.events.on_resource(self.resource_updated),
+            context.catalog.events.on_change(self._on_catalog_change),
+            context.catalog.events.on_state(self._on_server_state),
+            context.catalog.events.on_resource(self.resource_updated),
         ]
 
     def close(self) -> None:

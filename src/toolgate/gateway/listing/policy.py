@@ -3,13 +3,14 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from toolgate.catalog import Catalog, CatalogEntry, Menu, MenuRules, MenuShape
+from toolgate.catalog import CatalogEntry, Menu, MenuRules, MenuShape
 from toolgate.gateway.listing.program_offer import PROGRAM_TOOL, ProgramOffer
 from toolgate.gateway.listing.searching_clients import searching_client
 from toolgate.gateway.meta_tools import DEFINITIONS, READ_TOOL
+from toolgate.gateway.parts import GatewayContext
 from toolgate.intents.service import IntentService
-from toolgate.search import ToolIndex, Variant
-from toolgate.settings import ProjectTable, Settings
+from toolgate.search import Variant
+from toolgate.settings import ProjectTable
 from toolgate.types import DEFAULT_PROJECT, Caller
 
 __all__ = ["ListingPolicy"]
@@ -23,21 +24,19 @@ class ListingPolicy:
 
     def __init__(
         self,
+        context: GatewayContext,
         *,
         offer: ProgramOffer,
-        settings: Callable[[], Settings],
         project: Callable[[str], ProjectTable],
-        catalog: Catalog,
         menu: Menu,
-        index: ToolIndex,
         intent_service: IntentService,
     ) -> None:
         self._offer = offer
-        self._settings = settings
+        self._settings = context.settings
         self._project = project
-        self._catalog = catalog
+        self._catalog = context.catalog
         self._menu = menu
-        self._index = index
+        self._index = context.search.index
         self._guide = intent_service
         self._has_paged = False
         self._reads_in = -1, False

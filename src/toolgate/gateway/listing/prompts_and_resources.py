@@ -6,11 +6,11 @@ from typing import Final
 
 import numpy as np
 
-from toolgate.catalog import Catalog, Content, Snapshot, contents_of
+from toolgate.catalog import Content, Snapshot, contents_of
+from toolgate.gateway.parts import GatewayContext
 from toolgate.gateway.prompts import PromptService
 from toolgate.gateway.resources import ResourceService
-from toolgate.search import SearchAnswer, SearchRequest, ToolIndex
-from toolgate.security.access import Access
+from toolgate.search import SearchAnswer, SearchRequest
 from toolgate.types import Caller, Json, Peer, json_array, json_object
 
 __all__ = ["NOTHING", "ContentService"]
@@ -23,17 +23,11 @@ class ContentService:
     """Finds and reads contents for a caller, with the same rights as listing them."""
 
     def __init__(
-        self,
-        *,
-        catalog: Catalog,
-        access: Access,
-        index: ToolIndex,
-        prompts: PromptService,
-        resources: ResourceService,
+        self, context: GatewayContext, *, prompts: PromptService, resources: ResourceService
     ) -> None:
-        self._catalog = catalog
-        self._access = access
-        self._index = index
+        self._catalog = context.catalog
+        self._access = context.access
+        self._index = context.search.contents
         self._prompts = prompts
         self._resources = resources
         self._by_key: tuple[Snapshot, Mapping[str, Content]] = Snapshot(), {}

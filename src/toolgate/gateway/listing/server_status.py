@@ -1,13 +1,9 @@
 """The state of the servers, as a caller may see it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from toolgate.catalog import (
-    Catalog,
-)
-from toolgate.gateway.visible_catalog import VisibleCatalog
-from toolgate.security.access import Access
+from toolgate.gateway.parts import GatewayContext
 from toolgate.types import (
     Caller,
     ServerStatus,
@@ -19,18 +15,10 @@ __all__ = ["ServerStatusService"]
 class ServerStatusService:
     """Shows callers the state of the servers."""
 
-    def __init__(
-        self,
-        *,
-        catalog: Catalog,
-        access: Access,
-        visible: VisibleCatalog,
-        projects_of: Callable[[str], tuple[str, ...]],
-    ) -> None:
-        self._catalog = catalog
-        self._access = access
-        self._visible = visible
-        self._projects_of = projects_of
+    def __init__(self, context: GatewayContext) -> None:
+        self._catalog = context.catalog
+        self._access = context.access
+        self._visible = context.visible
 
     def statuses(self, caller: Caller) -> list[ServerStatus]:
         """The state of every server that the caller may see."""
@@ -71,7 +59,7 @@ class ServerStatusService:
                 if projects or overridden.get(status.name)
                 else status
                 for status, projects in (
-                    (status, self._projects_of(status.name)) for status in visible
+                    (status, self._access.projects_of(status.name)) for status in visible
                 )
             ]
         snapshot = self._catalog.snapshot

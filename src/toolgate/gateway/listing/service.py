@@ -1,12 +1,9 @@
 """What clients see when they list: tools, prompts, resources, and the instructions."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from toolgate.audit import Receipts
 from toolgate.base import json_text
 from toolgate.catalog import (
-    Catalog,
     Menu,
 )
 from toolgate.gateway.listing.policy import ListingPolicy
@@ -14,12 +11,10 @@ from toolgate.gateway.meta_tools import (
     DEFINITIONS,
     READ_TOOL,
 )
+from toolgate.gateway.parts import GatewayContext
 from toolgate.gateway.prompts import PromptService
-from toolgate.gateway.visible_catalog import VisibleCatalog
 from toolgate.intents.rules import CALL_FIRST
 from toolgate.intents.service import IntentService
-from toolgate.security.access import Access
-from toolgate.settings import Settings
 from toolgate.types import (
     Caller,
     Json,
@@ -60,27 +55,23 @@ class ListingService:
 
     def __init__(
         self,
+        context: GatewayContext,
         *,
-        settings: Callable[[], Settings],
-        catalog: Catalog,
-        access: Access,
-        visible: VisibleCatalog,
         policy: ListingPolicy,
         menu: Menu,
         prompts: PromptService,
         intent_service: IntentService,
-        receipts: Receipts,
     ) -> None:
-        self._settings = settings
-        self._catalog = catalog
-        self._access = access
-        self._visible = visible
+        self._settings = context.settings
+        self._catalog = context.catalog
+        self._access = context.access
+        self._visible = context.visible
         self.policy = policy
         """Chooses between the real tools and the meta-tools."""
         self._menu = menu
         self._prompts = prompts
         self._guide = intent_service
-        self._receipts = receipts
+        self._receipts = context.receipts
 
     @property
     def total_tokens(self) -> int:

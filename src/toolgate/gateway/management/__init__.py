@@ -1,7 +1,6 @@
 """Management of servers, quarantine, vectors and learning data, and explanations of visibility."""
 
-from dataclasses import dataclass
-
+from toolgate.gateway.listing.policy import ListingPolicy
 from toolgate.gateway.management.explanation import VisibilityExplanation
 from toolgate.gateway.management.quarantine import QuarantineManagement
 from toolgate.gateway.management.servers import ServerManagement
@@ -13,13 +12,17 @@ from toolgate.gateway.management.tool_overrides import (
 )
 from toolgate.gateway.management.usage_learning import LearningService
 from toolgate.gateway.management.vector_index import VectorIndexManagement
+from toolgate.gateway.parts import AccessControl, GatewayContext, SearchParts, ServerParts
+from toolgate.security.guards import CallGuards
 
 __all__ = [
     "HIDDEN_VALUE",
+    "CallGuards",
     "LearningService",
     "Management",
     "OverriddenTool",
     "QuarantineManagement",
+    "SearchParts",
     "ServerManagement",
     "SettingsManagement",
     "ToolOverrideManagement",
@@ -28,24 +31,28 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Management:
     """Operations that need the right `manage`, by subject."""
 
-    servers: ServerManagement
-    """Adds, changes and removes servers."""
-
-    overrides: ToolOverrideManagement
-    """Shows and changes how tools are offered."""
-
-    quarantine: QuarantineManagement
-    """Lists and decides quarantined definitions."""
-
-    vectors: VectorIndexManagement
-    """Shows and maintains the tools' vectors."""
-
-    settings: SettingsManagement
-    """Shows and changes settings of the configuration file."""
-
-    visibility: VisibilityExplanation
-    """Explains why a caller sees a tool, or does not."""
+    def __init__(
+        self,
+        context: GatewayContext,
+        *,
+        servers: ServerParts,
+        access: AccessControl,
+        listing: ListingPolicy,
+    ) -> None:
+        self.servers = ServerManagement(context, servers=servers, admin=access.admin)
+        """Adds, changes and removes servers."""
+        self.overrides = ToolOverrideManagement(context, servers)
+        """Shows and changes how tools are offered."""
+        self.quarantine = QuarantineManagement(context, servers.quarantine)
+        """Lists and decides quarantined definitions."""
+        self.vectors = VectorIndexManagement(context)
+        """Shows and maintains the tools' vectors."""
+        self.settings = SettingsManagement(context)
+        """Shows and changes settings of the configuration file."""
+        self.visibility = VisibilityExplanation(
+            context, quarantine=servers.quarantine, access=access, listing=listing
+        )
+        """Explains why a caller sees a tool, or does not."""

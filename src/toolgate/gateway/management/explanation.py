@@ -1,19 +1,16 @@
 """Explains why a caller sees a tool, or does not."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
-from toolgate.catalog import Catalog, CatalogEntry, cache_problem
+from toolgate.catalog import CatalogEntry, cache_problem
 from toolgate.catalog.scanner import Quarantine, QuarantinedEntry
 from toolgate.errors import ForbiddenError
 from toolgate.gateway.execution import nearest
 from toolgate.gateway.listing import ListingPolicy, searching_clients
-from toolgate.gateway.parts import AccessControl
-from toolgate.gateway.visible_catalog import VisibleCatalog
-from toolgate.search import SearchRequest, ToolIndex
+from toolgate.gateway.parts import AccessControl, GatewayContext
+from toolgate.search import SearchRequest
 from toolgate.security.access import AccessDecision, PresentedCredentials
-from toolgate.security.guards import CallGuards
-from toolgate.settings import Settings
 from toolgate.types import (
     DEFAULT_PROJECT,
     LOCAL,
@@ -41,26 +38,22 @@ class VisibilityExplanation:
 
     def __init__(
         self,
+        context: GatewayContext,
         *,
-        settings: Callable[[], Settings],
-        catalog: Catalog,
         quarantine: Quarantine,
         access: AccessControl,
-        index: ToolIndex,
-        visible: VisibleCatalog,
         listing: ListingPolicy,
-        guards: CallGuards,
     ) -> None:
-        self._settings = settings
-        self._catalog = catalog
+        self._settings = context.settings
+        self._catalog = context.catalog
         self._quarantine = quarantine
         self._access = access.policy
         self._admission = access.admission
         self._project = access.project
-        self._index = index
-        self._visible = visible
+        self._index = context.search.index
+        self._visible = context.visible
         self._listing = listing
-        self._guards = guards
+        self._guards = context.guards.guards
 
     async def explain(
         self,

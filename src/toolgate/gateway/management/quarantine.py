@@ -1,9 +1,7 @@
 """Quarantined definitions: which ones wait, why, and the decision about them."""
 
-from toolgate.audit import Receipts
-from toolgate.catalog import Catalog
 from toolgate.catalog.scanner import Quarantine, QuarantinedEntry, ReplacedDefinition
-from toolgate.gateway.visible_catalog import VisibleCatalog
+from toolgate.gateway.parts import GatewayContext
 from toolgate.types import Caller, EntryKind, Json
 
 __all__ = ["QuarantineManagement"]
@@ -12,18 +10,11 @@ __all__ = ["QuarantineManagement"]
 class QuarantineManagement:
     """Lists and decides quarantined definitions."""
 
-    def __init__(
-        self,
-        *,
-        catalog: Catalog,
-        quarantine: Quarantine,
-        visible: VisibleCatalog,
-        receipts: Receipts,
-    ) -> None:
-        self._catalog = catalog
+    def __init__(self, context: GatewayContext, quarantine: Quarantine) -> None:
+        self._catalog = context.catalog
         self._quarantine = quarantine
-        self._visible = visible
-        self._receipts = receipts
+        self._visible = context.visible
+        self._receipts = context.receipts
 
     async def entries(self, caller: Caller, server: str | None = None) -> list[QuarantinedEntry]:
         """Definitions waiting for a decision, with what is suspicious; None for all servers.

@@ -3,11 +3,8 @@
 import logging
 from collections.abc import Callable, Mapping, Sequence
 
-from toolgate.audit import Receipts
 from toolgate.errors import StoreError
-from toolgate.gateway.parts import ServerParts
-from toolgate.gateway.visible_catalog import VisibleCatalog
-from toolgate.search import ToolIndex
+from toolgate.gateway.parts import GatewayContext, ServerParts
 from toolgate.security.access import AccessAdmin
 from toolgate.types import DEFAULT_PROJECT, Caller, Json, ServerSpec, ServerStatus
 
@@ -23,20 +20,14 @@ class ServerManagement:
     """Adds, changes and removes servers; other servers keep running meanwhile."""
 
     def __init__(
-        self,
-        *,
-        servers: ServerParts,
-        index: ToolIndex,
-        admin: AccessAdmin,
-        visible: VisibleCatalog,
-        receipts: Receipts,
+        self, context: GatewayContext, *, servers: ServerParts, admin: AccessAdmin
     ) -> None:
         self._catalog = servers.catalog
         self._registry = servers.registry
-        self._index = index
+        self._index = context.search.index
         self._admin = admin
-        self._visible = visible
-        self._receipts = receipts
+        self._visible = context.visible
+        self._receipts = context.receipts
 
     async def add(
         self, caller: Caller, name: str, config: Json, *, save: bool = False, project: str = ""

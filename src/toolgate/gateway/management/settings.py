@@ -5,14 +5,12 @@ import hashlib
 import os
 import shutil
 import tomllib
-from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolgate.audit import Receipts
-from toolgate.errors import ArgumentError, ConfigError, SettingError
-from toolgate.gateway.visible_catalog import VisibleCatalog
+from toolgate.errors import ArgumentError, SettingError
+from toolgate.gateway.parts import GatewayContext
 from toolgate.settings import (
     DescribedSetting,
     Settings,
@@ -45,18 +43,11 @@ class SettingChange:
 class SettingsManagement:
     """Lists settings, and changes them in the configuration file."""
 
-    def __init__(
-        self,
-        settings: Callable[[], Settings],
-        *,
-        plugin_problems: Callable[[Settings], Sequence[ConfigError]],
-        visible: VisibleCatalog,
-        receipts: Receipts,
-    ) -> None:
-        self._settings = settings
-        self._plugin_problems = plugin_problems
-        self._visible = visible
-        self._receipts = receipts
+    def __init__(self, context: GatewayContext) -> None:
+        self._settings = context.settings
+        self._plugin_problems = context.search.plugin_problems
+        self._visible = context.visible
+        self._receipts = context.receipts
 
     async def all(self, caller: Caller) -> list[DescribedSetting]:
         """Every setting that holds a single value, with where it is set.

@@ -3,11 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from toolgate.audit import Receipts
 from toolgate.catalog import Catalog
 from toolgate.errors import SettingError, UnknownToolError
-from toolgate.gateway.parts import ServerParts
-from toolgate.gateway.visible_catalog import VisibleCatalog
+from toolgate.gateway.parts import GatewayContext, ServerParts
 from toolgate.settings import OVERRIDE_KEYS, redact, tool_overrides
 from toolgate.types import Caller, Json, ToolOverride, json_object
 
@@ -43,13 +41,11 @@ class OverriddenTool:
 class ToolOverrideManagement:
     """Shows and changes the overrides of tools, wherever their servers are configured."""
 
-    def __init__(
-        self, *, servers: ServerParts, visible: VisibleCatalog, receipts: Receipts
-    ) -> None:
+    def __init__(self, context: GatewayContext, servers: ServerParts) -> None:
         self._catalog: Catalog = servers.catalog
         self._registry = servers.registry
-        self._visible = visible
-        self._receipts = receipts
+        self._visible = context.visible
+        self._receipts = context.receipts
 
     async def show(self, caller: Caller, key: str) -> OverriddenTool:
         """Return the override of a tool.

@@ -1,12 +1,8 @@
 """What search has learned from use: its state, marks by callers, and deletion."""
 
-from collections.abc import Callable
-
-from toolgate.audit import Receipts
 from toolgate.errors import ArgumentError
-from toolgate.gateway.visible_catalog import VisibleCatalog
-from toolgate.search import Learning, LearningStatus
-from toolgate.settings import Settings
+from toolgate.gateway.parts import GatewayContext
+from toolgate.search import LearningStatus
 from toolgate.types import Caller, Json
 
 __all__ = ["LearningService"]
@@ -15,18 +11,11 @@ __all__ = ["LearningService"]
 class LearningService:
     """Marks search results and manages what was learned from use."""
 
-    def __init__(
-        self,
-        *,
-        settings: Callable[[], Settings],
-        learning: Learning,
-        visible: VisibleCatalog,
-        receipts: Receipts,
-    ) -> None:
-        self._settings = settings
-        self._learning = learning
-        self._visible = visible
-        self._receipts = receipts
+    def __init__(self, context: GatewayContext) -> None:
+        self._settings = context.settings
+        self._learning = context.search.learning
+        self._visible = context.visible
+        self._receipts = context.receipts
 
     async def mark(self, caller: Caller, key: str, *, right: bool) -> None:
         """Mark a tool that a search of the caller returned as right or wrong.

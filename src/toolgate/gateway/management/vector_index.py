@@ -3,12 +3,10 @@
 from collections.abc import Sequence
 from time import perf_counter
 
-from toolgate.audit import Receipts
-from toolgate.catalog import Catalog, Snapshot
+from toolgate.catalog import Snapshot
 from toolgate.errors import SettingError
-from toolgate.gateway.visible_catalog import VisibleCatalog
-from toolgate.search import IndexedTexts, ToolIndex, VectorIndex, indexed_texts
-from toolgate.security.access import Access
+from toolgate.gateway.parts import GatewayContext
+from toolgate.search import IndexedTexts, VectorIndex, indexed_texts
 from toolgate.types import Caller, Json
 
 __all__ = ["VectorIndexManagement"]
@@ -17,20 +15,12 @@ __all__ = ["VectorIndexManagement"]
 class VectorIndexManagement:
     """Shows and maintains the vectors that tools are found by."""
 
-    def __init__(
-        self,
-        *,
-        catalog: Catalog,
-        access: Access,
-        index: ToolIndex,
-        visible: VisibleCatalog,
-        receipts: Receipts,
-    ) -> None:
-        self._catalog = catalog
-        self._access = access
-        self._index = index
-        self._visible = visible
-        self._receipts = receipts
+    def __init__(self, context: GatewayContext) -> None:
+        self._catalog = context.catalog
+        self._access = context.access
+        self._index = context.search.index
+        self._visible = context.visible
+        self._receipts = context.receipts
 
     def texts(self, caller: Caller, keys: Sequence[str]) -> dict[str, IndexedTexts]:
         """The embedded texts of tools, by key; a tool's vector is the mean of theirs.

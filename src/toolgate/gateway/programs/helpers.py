@@ -8,9 +8,9 @@ from toolgate.base import json_text
 from toolgate.base.ids import utc_now
 from toolgate.gateway.discovery import DiscoveryService
 from toolgate.gateway.meta_tools import DiscoverRequest
+from toolgate.gateway.parts import GatewayContext
 from toolgate.gateway.programs.type_stubs import host_function
 from toolgate.gateway.results.jq_filter import JqFilter
-from toolgate.gateway.visible_catalog import VisibleCatalog
 from toolgate.models.sandboxes import HostCall, HostFunction
 from toolgate.store import Store, StoredResult
 from toolgate.types import Caller, Json
@@ -55,14 +55,9 @@ class ProgramHelpers:
     """Answers the calls of these functions."""
 
     def __init__(
-        self,
-        *,
-        visible: VisibleCatalog,
-        discovery: DiscoveryService,
-        jq: JqFilter,
-        store: Store,
+        self, context: GatewayContext, *, discovery: DiscoveryService, jq: JqFilter, store: Store
     ) -> None:
-        self._visible = visible
+        self._visible = context.visible
         self._discovery = discovery
         self._jq = jq
         self._store = store

@@ -2,11 +2,10 @@
 
 from dataclasses import dataclass
 
-from toolgate.audit import Receipts
 from toolgate.base.ids import utc_now
 from toolgate.errors import HandleError
+from toolgate.gateway.parts import GatewayContext
 from toolgate.gateway.programs.helpers import VALUES, name_of_value
-from toolgate.gateway.visible_catalog import VisibleCatalog
 from toolgate.store import Store
 from toolgate.types import Caller
 
@@ -65,10 +64,10 @@ class KeptProgram:
 class KeptPrograms:
     """Stored values and waiting programs: administrators see all of them, others their own."""
 
-    def __init__(self, *, visible: VisibleCatalog, store: Store, receipts: Receipts) -> None:
-        self._visible = visible
+    def __init__(self, context: GatewayContext, store: Store) -> None:
+        self._visible = context.visible
         self._store = store
-        self._receipts = receipts
+        self._receipts = context.receipts
 
     async def values(self, caller: Caller) -> list[KeptValue]:
         """Values that have not expired, latest expiry first."""

@@ -11,10 +11,9 @@ from typing import Any, TypeAlias
 
 import anyio
 
-from toolgate.audit import Receipts, calls_of
+from toolgate.audit import calls_of
 from toolgate.base import json_text
 from toolgate.base.ids import new_id, utc_now
-from toolgate.catalog import Catalog
 from toolgate.errors import (
     ApprovalError,
     ArgumentError,
@@ -23,9 +22,10 @@ from toolgate.errors import (
     ToolgateError,
 )
 from toolgate.gateway.calls import CallService
+from toolgate.gateway.discovery import DiscoveryService
 from toolgate.gateway.listing.program_offer import PROGRAM_TOOL, ProgramOffer
 from toolgate.gateway.meta_tools import DEFINITIONS, ProgramArguments, read_program
-from toolgate.gateway.parts import ResultParts
+from toolgate.gateway.parts import GatewayContext, ResultParts
 from toolgate.gateway.programs.approval_list import continuation_of, parked_error, questions_of
 from toolgate.gateway.programs.helpers import HELPER_FUNCTIONS, ProgramHelpers, is_helper
 from toolgate.gateway.programs.names import (
@@ -38,8 +38,8 @@ from toolgate.gateway.programs.names import (
 from toolgate.gateway.programs.run import Finished, Outcome, Parked, ParkedCall, ProgramRun
 from toolgate.gateway.programs.saved import check_inputs, main_of
 from toolgate.gateway.programs.type_stubs import host_function, named_arguments
+from toolgate.gateway.results.jq_filter import JqFilter
 from toolgate.gateway.results.page_store import PagedResults
-from toolgate.gateway.visible_catalog import VisibleCatalog
 from toolgate.models.sandboxes import (
     CallFailure,
     CallValue,
@@ -51,7 +51,7 @@ from toolgate.models.sandboxes import (
     ProgramLimits,
     Sandbox,
 )
-from toolgate.security.guards import Approvals, CollectingPeer
+from toolgate.security.guards import CollectingPeer
 from toolgate.settings import ProgramSettings
 from toolgate.store import StoredProgram
 from toolgate.types import Caller, Json, Peer, json_array, json_object
@@ -102,25 +102,23 @@ class ProgramService:
 
     def __init__(
         self,
+        context: GatewayContext,
         *,
         offer: ProgramOffer,
-        catalog: Catalog,
-        visible: VisibleCatalog,
         calls: CallService,
-        helpers: ProgramHelpers,
+        discovery: DiscoveryService,
+        jq: JqFilter,
         pages: PagedResults,
-        receipts: Receipts,
-        approvals: Approvals,
         parts: ResultParts,
     ) -> None:
         self._offer = offer
-        self._catalog = catalog
-        self._visible = visible
+        self._catalog = context.catalog
+        self._visible = context.visible
         self._calls = calls
-        self._helpers = helpers
+        self._helpers = ProgramHelpers(context, discovery=discovery, jq=jq, store=parts.store)
         self._pages = pages
-        self._receipts = receipts
-        self._approvals = approvals
+        self._receipts = context.receipts
+        self._approvals = context.guards.approvals
         self._store = parts.store
         self._signer = parts.signer
         self._open_sandbox = parts.open_sandbox

@@ -1,11 +1,9 @@
 """Stores large results and returns them page by page."""
 
 import logging
-from collections.abc import Callable
 from functools import partial
 
 from toolgate.base.ids import new_id, utc_now
-from toolgate.base.signing import Signer
 from toolgate.errors import (
     HandleError,
     StoreError,
@@ -15,9 +13,9 @@ from toolgate.gateway.execution import (
     read_page,
 )
 from toolgate.gateway.listing import Change, ChangeNotifier, ListingPolicy
+from toolgate.gateway.parts import GatewayContext, ResultParts
 from toolgate.gateway.results.json_values import read_result, suggest_filter
-from toolgate.settings import Settings
-from toolgate.store import Store, StoredResult
+from toolgate.store import StoredResult
 from toolgate.types import (
     Caller,
     Json,
@@ -36,16 +34,15 @@ class PagedResults:
 
     def __init__(
         self,
+        context: GatewayContext,
         *,
-        settings: Callable[[], Settings],
-        store: Store,
-        signer: Signer,
+        parts: ResultParts,
         listing: ListingPolicy,
         changes: ChangeNotifier,
     ) -> None:
-        self._settings = settings
-        self._store = store
-        self._signer = signer
+        self._settings = context.settings
+        self._store = parts.store
+        self._signer = parts.signer
         self._listing = listing
         self._changes = changes
 

@@ -26,7 +26,7 @@ from toolgate.server.mcp.result_shape import (
     CLIENT_INFO,
     LOG_LEVEL,
     PROTOCOL_VERSION,
-    capabilities,
+    discovery_answer,
     http_status,
     rpc_error,
     shape,
@@ -156,7 +156,7 @@ class FastPath:
                 before, after = self._frame
                 return 200, result_parts(dumps(request.request_id), before, listing, after)
             if request.method == "server/discover":
-                result = self._discovery(request.caller)
+                result = discovery_answer(self._gateway.listing.instructions(request.caller))
                 shaped = dumps(shape(result, request.method, "modern"))
                 return 200, result_parts(dumps(request.request_id), shaped)
             peer = FastPathPeer(request.params["_meta"][CLIENT_CAPABILITIES])
@@ -171,15 +171,6 @@ class FastPath:
         except Exception as error:  # noqa: BLE001 - logged and answered there
             code, message, data = rpc_error(error, "modern")
         return http_status(code), (error_bytes(request.request_id, code, message, data),)
-
-    def _discovery(self, caller: Caller) -> Json:
-        discovery: Json = {
-            "supportedVersions": [MODERN_VERSION],
-            "capabilities": capabilities("modern"),
-        }
-        if instructions := self._gateway.listing.instructions(caller):
-            discovery["instructions"] = instructions
-        return discovery
 
 
 def _headers_agree(headers: list[tuple[bytes, bytes]], method: str, tool: object) -> bool:

@@ -42,7 +42,7 @@ from toolgate.server.asgi.parsing.json_parser import (
     METHOD_NOT_FOUND,
     BadMessageError,
 )
-from toolgate.server.mcp.methods import LISTS, LOG_LEVELS, McpMethods, client_program
+from toolgate.server.mcp.methods import LISTS, LOG_LEVELS, ClientProgram, McpMethods, client_program
 from toolgate.server.mcp.peer import Channel, ClientPeer
 from toolgate.server.mcp.prebuilt_lists import insert_placeholder
 from toolgate.server.mcp.result_shape import (
@@ -50,7 +50,8 @@ from toolgate.server.mcp.result_shape import (
     CLIENT_INFO,
     LOG_LEVEL,
     SERVER_INFO,
-    capabilities,
+    discovery_answer,
+    handshake_answer,
     rpc_error,
     shape,
 )
@@ -96,8 +97,7 @@ class _Session:
 
     connection: Connection
     capabilities: Json
-    client: tuple[str, str]
-    """Name and version of the client program."""
+    client: ClientProgram
     level: str | None = None
     uris: dict[str, Caller] = field(default_factory=dict[str, Caller])
     """Subscribed resources by URI, and the caller that subscribed."""
@@ -252,27 +252,20 @@ class McpServer:
             connection.exit_stack.callback(self._end_session, connection)
         connection.state[_SESSION_KEY] = session
         answered = dict(result) if isinstance(result, dict) else {}
-        answered |= {"capabilities": capabilities("handshake"), "serverInfo": SERVER_INFO}
-        answered |= await self._instructions(ctx, params)
-        return answered
+        return answered | handshake_answer(await self._instructions(ctx, params))
 
-    async def _instructions(self, ctx: Context, params: Json) -> Json:
-        """Return the member `instructions`; for an unknown caller, how to authenticate."""
+    async def _instructions(self, ctx: Context, params: Json) -> str:
+        """Return the instructions; for an unknown caller, how to authenticate."""
         try:
             caller = await self._caller(ctx, params)
-            text = self._gateway.listing.instructions(caller)
             if caller.identity is ANONYMOUS:
-                text = _HOW_TO_BEGIN
+                return _HOW_TO_BEGIN
+            return self._gateway.listing.instructions(caller)
         except AccessError as error:
-            text = str(error)
-        return {"instructions": text} if text else {}
+            return str(error)
 
-    async def _discover(self, ctx: Context, era: Era) -> Json:
-        discovery: Json = {
-            "supportedVersions": list(MODERN_PROTOCOL_VERSIONS),
-            "capabilities": capabilities(era),
-        }
-        return discovery | await self._instructions(ctx, dict(ctx.params or {}))
+    async def _discover(self, ctx: Context, _era: Era) -> Json:
+        return discovery_answer(await self._instructions(ctx, dict(ctx.params or {})))
 
     async def _set_level(self, ctx: Context, _era: Era) -> Json:
         level = (ctx.params or {}).get("level")
@@ -303,22 +296,21 @@ class McpServer:
     async def _caller(self, ctx: Context, params: Json) -> Caller:
         """Return the caller of a request; over HTTP the endpoint has authenticated it."""
         session, meta = _session(ctx), json_object(params.get("_meta"))
-        stated = session.client if session is not None else client_program(meta.get(CLIENT_INFO))
-        client, version = stated
+        client = session.client if session is not None else client_program(meta.get(CLIENT_INFO))
         if ctx.request is not None:
             caller: Caller = ctx.request.scope[SCOPE_CALLER]
             return replace(
                 caller,
-                client=client,
-                client_version=version,
-                conversation=caller.conversation or client,
+                client=client.name,
+                client_version=client.version,
+                conversation=caller.conversation or client.name,
             )
         return await self._gateway.admission.admit(
             PresentedCredentials(
                 meta_token=meta.get("token") or self._token,
                 meta_project=meta.get("projectId") or self._project,
-                client=client,
-                client_version=version,
+                client=client.name,
+                client_version=client.version,
                 conversation=_connection(ctx).session_id or "",
                 entry_point="stdio",
             )
@@ -425,7 +417,7 @@ class McpServer:
                     await session.connection.notify(method, params)
                 if scope.cancelled_caught:
                     log.info(
-                        "client does not read its notices", extra={"client": session.client[0]}
+                        "client does not read its notices", extra={"client": session.client.name}
                     )
                     session.waiting.clear()
         finally:

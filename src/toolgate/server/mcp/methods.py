@@ -5,7 +5,7 @@ Independent of transports: both the SDK-based server and the fast paths use it.
 
 from collections.abc import Awaitable, Callable
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import orjson
 
@@ -17,6 +17,7 @@ from toolgate.types import Caller, Json, Peer
 __all__ = [
     "LISTS",
     "LOG_LEVELS",
+    "ClientProgram",
     "McpMethods",
     "check_call",
     "check_list",
@@ -93,10 +94,17 @@ class McpMethods:
         return await verb(caller, params, peer)
 
 
-def client_program(info: object) -> tuple[str, str]:
+class ClientProgram(NamedTuple):
+    """The program that a client says it is."""
+
+    name: str
+    version: str
+
+
+def client_program(info: object) -> ClientProgram:
     """Return name and version from a client's `clientInfo`, safe for logs; empty without them."""
     stated = cast("Json", info) if isinstance(info, dict) else {}
-    return _safe(stated.get("name")), _safe(stated.get("version"))
+    return ClientProgram(_safe(stated.get("name")), _safe(stated.get("version")))
 
 
 def _safe(text: object) -> str:

@@ -13,7 +13,7 @@ from toolgate.server.asgi.parsing.json_parser import (
     METHOD_NOT_FOUND,
     PARSE_ERROR,
 )
-from toolgate.types import Era, Json, json_object
+from toolgate.types import MODERN_VERSION, Era, Json, json_object
 
 __all__ = [
     "ACCESS_CODE",
@@ -26,7 +26,8 @@ __all__ = [
     "SERVER_INFO",
     "SERVER_INFO_KEY",
     "TTL_MS",
-    "capabilities",
+    "discovery_answer",
+    "handshake_answer",
     "http_status",
     "rpc_error",
     "shape",
@@ -118,7 +119,7 @@ def http_status(rpc_code: int) -> int:
     return _HTTP_STATUS.get(rpc_code, 200)
 
 
-def capabilities(era: Era) -> Json:
+def _capabilities(era: Era) -> Json:
     """Return the capabilities of the gateway, whatever its servers currently offer."""
     declared: Json = {
         "tools": {"listChanged": True},
@@ -127,6 +128,21 @@ def capabilities(era: Era) -> Json:
         "completions": {},
     }
     return declared | {"logging": {}} if era == "handshake" else declared
+
+
+def discovery_answer(instructions: str) -> Json:
+    """Return the result of `server/discover`, with these instructions unless they are empty."""
+    answer: Json = {
+        "supportedVersions": [MODERN_VERSION],
+        "capabilities": _capabilities("modern"),
+    }
+    return answer | ({"instructions": instructions} if instructions else {})
+
+
+def handshake_answer(instructions: str) -> Json:
+    """Return the gateway's part of the result of `initialize`, which lacks the version."""
+    answer: Json = {"capabilities": _capabilities("handshake"), "serverInfo": SERVER_INFO}
+    return answer | ({"instructions": instructions} if instructions else {})
 
 
 def shape(result: Json, method: str, era: Era) -> Json:

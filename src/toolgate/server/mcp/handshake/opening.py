@@ -17,7 +17,7 @@ from toolgate.server.asgi.response import send_empty
 from toolgate.server.mcp.handshake.fast_path import accepts_both_types, speaks_handshake
 from toolgate.server.mcp.handshake.sessions import HandshakeSessions
 from toolgate.server.mcp.methods import client_program
-from toolgate.server.mcp.result_shape import SERVER_INFO, capabilities
+from toolgate.server.mcp.result_shape import handshake_answer
 from toolgate.types import HANDSHAKE_VERSIONS, Caller, Json
 
 __all__ = ["SessionOpening"]
@@ -49,22 +49,16 @@ class SessionOpening:
         """Answer `initialize` with a new session."""
         params = envelope.params
         requested = params["protocolVersion"]
-        result: Json = {
-            "capabilities": capabilities("handshake"),
-            "protocolVersion": (
-                requested if requested in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0]
-            ),
-            "serverInfo": SERVER_INFO,
-        }
-        client, version = client_program(params["clientInfo"])
+        version = requested if requested in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0]
+        client = client_program(params["clientInfo"])
         known = replace(
             caller,
-            client=client,
-            client_version=version,
-            conversation=caller.conversation or client,
+            client=client.name,
+            client_version=client.version,
+            conversation=caller.conversation or client.name,
         )
-        if text := self._gateway.listing.instructions(known):
-            result["instructions"] = text
+        answer = handshake_answer(self._gateway.listing.instructions(known))
+        result = answer | {"protocolVersion": version}
         session_id = self._sessions.open(params, caller.caller_id)
         body = dumps({"jsonrpc": "2.0", "id": envelope.request_id, "result": result})
         await send_json(send, 200, body, headers=((_HEADER, session_id.encode()),))

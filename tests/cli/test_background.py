@@ -13,7 +13,7 @@ import pytest
 
 from tests.cli.conftest import SMALL_SERVER, Command, run_files
 from tests.limits import HANG_S
-from toolgate.base import run_file
+from toolgate.base.processes import run_file
 from toolgate.base.processes.liveness import is_running
 from toolgate.cli.serving._background import log_file
 from toolgate.cli.terminal._durations import in_words

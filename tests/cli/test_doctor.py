@@ -14,7 +14,7 @@ import pytest
 
 from tests.cli.conftest import SMALL_SERVER, Command, Serve, server_table, small_servers
 from toolgate import settings
-from toolgate.base import run_file
+from toolgate.base.processes import run_file
 from toolgate.cli.setup._support_archive import Scrubber
 from toolgate.cli.terminal._exit import FAILED, SUCCESS
 from toolgate.types import ServerSpec

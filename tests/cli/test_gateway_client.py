@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from toolgate.base.run_file import RunFile
+from toolgate.base.processes.run_file import RunFile
 from toolgate.cli.client._gateway_client import GatewayClient, GatewayResponseError
 from toolgate.cli.serving._background import other_gateways_note
 from toolgate.types import Json

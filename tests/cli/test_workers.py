@@ -21,9 +21,9 @@ from tests.cli.conftest import Command, Serve, Serving, run_files, server_table,
 from tests.limits import HANG_S
 from tests.postgres import PostgresServer
 from tests.server.http_gateway import headers_for, modern
-from toolgate.base import run_file
+from toolgate.base.processes import run_file
 from toolgate.base.processes.liveness import is_running
-from toolgate.base.run_file import RunFile, WorkerState
+from toolgate.base.processes.run_file import RunFile, WorkerState
 from toolgate.cli.terminal._exit import SUCCESS, USAGE_ERROR
 from toolgate.settings import run_dir
 

@@ -21,7 +21,7 @@ import tomlkit
 
 from tests import forked
 from tests.limits import HANG_S
-from toolgate.base import run_file
+from toolgate.base.processes import run_file
 from toolgate.types import Json
 
 T = TypeVar("T")

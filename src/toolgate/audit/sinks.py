@@ -14,6 +14,7 @@ import anyio.to_thread
 
 from toolgate.audit.export_formats import EXPORT_FORMATS
 from toolgate.base.installation import install_hint
+from toolgate.base.private_folder import create_private_folder
 from toolgate.errors import MissingExtraError, SettingError, StoreError
 from toolgate.settings import AuditSettings, expand_home, service_attributes
 from toolgate.types import AuditRecord
@@ -84,7 +85,7 @@ class FileSink:
     def _write(self, records: Sequence[AuditRecord]) -> None:
         text = "".join(map(self._line, records)).encode("utf-8", "replace")
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            create_private_folder(self._path.parent)
             self._put_aside(len(text))
             # Mode 0600 from the start: a later chmod would leave a moment in which others can read.
             handle = os.open(self._path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)

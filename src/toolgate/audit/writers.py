@@ -18,8 +18,8 @@ import anyio
 
 from toolgate.audit.receipts import AuditSink
 from toolgate.base.ids import utc_now
+from toolgate.base.private_folder import create_private_folder
 from toolgate.errors import StoreError
-from toolgate.settings import create_private_folder
 from toolgate.store import AuditWriterRow, Store
 from toolgate.types import AuditRecord
 

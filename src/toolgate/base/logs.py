@@ -17,6 +17,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, TextIO
 
+from toolgate.base.private_folder import create_private_folder
 from toolgate.base.tracing import current_trace
 from toolgate.errors import SettingError
 
@@ -234,7 +235,7 @@ class JsonLines(logging.Formatter):
 
 def _file_handler(path: Path) -> logging.Handler:
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        create_private_folder(path.parent)
         return PrivateFile(
             path,
             maxBytes=ROTATE_BYTES,

@@ -12,6 +12,7 @@ from pathlib import Path
 import toolgate
 from toolgate.base import json_text
 from toolgate.base.ids import utc_now
+from toolgate.base.private_folder import create_private_folder
 from toolgate.settings import data_dir
 from toolgate.types import json_object
 
@@ -77,7 +78,7 @@ def note_evaluations(
         for subject, by, requests, shares in rows
     ]
     rows_kept = [*read_evaluations(path), *fresh][-MOST_KEPT:]
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    create_private_folder(path.parent)
     temporary = path.with_name(f"{path.name}.{os.getpid()}")
     try:
         temporary.write_bytes(b"".join(json_text.dumps(asdict(row)) + b"\n" for row in rows_kept))

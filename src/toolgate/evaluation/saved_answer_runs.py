@@ -11,8 +11,9 @@ from pathlib import Path
 
 from toolgate.base import json_text
 from toolgate.base.ids import new_id, utc_now
+from toolgate.base.private_folder import create_private_folder
 from toolgate.evaluation.answers import AnswerRun
-from toolgate.settings import create_private_folder, data_dir
+from toolgate.settings import data_dir
 from toolgate.types import Json, json_array, json_object
 
 __all__ = ["RUNS_KEPT", "SavedRun", "read_run", "recent_runs", "runs_folder", "save_run"]

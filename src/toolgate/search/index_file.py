@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolgate.base import json_text
+from toolgate.base.private_folder import create_private_folder
 from toolgate.search.base import SearchableTool
 from toolgate.search.lexical.index import restored
 from toolgate.search.lexical.postings import Patterns, Segment, WordIndex
@@ -257,7 +258,7 @@ def _write(
     # Written next to the old file and renamed: a crash leaves the old file intact. The process ID
     # prevents two processes from writing to the same file.
     fresh = path.with_name(f"{path.name}.{os.getpid()}")
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    create_private_folder(path.parent)
     try:
         # Readable only by the owner: the words of private tools may be confidential.
         with os.fdopen(os.open(fresh, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as file:

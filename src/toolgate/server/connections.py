@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import anyio
 import anyio.lowlevel
 
-from toolgate.base.addresses import client_network
+from toolgate.security.addresses import client_network
 
 __all__ = [
     "BODY_WINDOW_S",

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from toolgate.base.private_folder import create_private_folder
 from toolgate.errors import SettingError
 
 __all__ = [
@@ -17,7 +18,6 @@ __all__ = [
     "base_environment",
     "child_environment",
     "config_dir",
-    "create_private_folder",
     "credential_key",
     "credential_key_file",
     "current_environment",
@@ -94,17 +94,6 @@ def expand_home(path: str, environ: Mapping[str, str] | None = None) -> str:
     if path.startswith(("~/", "~\\")):
         return str(home_dir(environ) / path[2:])
     return path
-
-
-def create_private_folder(folder: Path) -> None:
-    """Create a folder, and those above it that are missing, with access for this user only.
-
-    Existing folders keep their mode, since they may contain other things. `Path.mkdir` gives its
-    mode to the last folder only.
-    """
-    for path in reversed([folder, *folder.parents]):
-        if not path.exists():
-            path.mkdir(mode=0o700, exist_ok=True)
 
 
 def config_dir(environ: Mapping[str, str] | None = None) -> Path:
@@ -192,7 +181,7 @@ def audit_key(environ: Mapping[str, str] | None = None) -> bytes:
         return key
     path = audit_files(environ)[0]
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        create_private_folder(path.parent)
         with contextlib.suppress(FileExistsError):
             temporary = path.with_name(f"{path.name}.{os.getpid()}")
             file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 
 import anyio
 
-from toolgate.base.run_file import RunFile
+from toolgate.base.processes.run_file import RunFile
 from toolgate.cli.client._http_exchange import Exchange
 from toolgate.errors import ServerDownError, ToolgateError
 from toolgate.types import Json, json_object

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 from urllib.parse import quote, urlsplit
 
 from toolgate import __version__, settings
-from toolgate.base.run_file import RunFile
+from toolgate.base.processes.run_file import RunFile
 from toolgate.errors import UnreachableError
 from toolgate.types import COMMAND_LINE, Json
 

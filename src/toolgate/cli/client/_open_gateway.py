@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from toolgate import settings
-from toolgate.base import run_file
 from toolgate.base.ids import utc_now
 from toolgate.base.pack_files import packs_at
-from toolgate.base.run_file import RunFile
+from toolgate.base.processes import run_file
+from toolgate.base.processes.run_file import RunFile
 from toolgate.cli.client._gateway_client import STARTUP_TIMEOUT_S, GatewayClient
 from toolgate.cli.client._http_exchange import CONNECT_TIMEOUT_S, over_http, working_folder
 from toolgate.cli.client._load_settings import load_settings, store_url

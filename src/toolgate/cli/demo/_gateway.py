@@ -14,7 +14,7 @@ import tomlkit
 from anyio.abc import Process
 
 from toolgate import settings
-from toolgate.base import run_file
+from toolgate.base.processes import run_file
 from toolgate.cli.demo._servers import DemoServer
 from toolgate.errors import ToolgateError
 from toolgate.types import Json

@@ -18,7 +18,7 @@ import platformdirs
 import typer
 from mcp import Client
 
-from toolgate.base import run_file
+from toolgate.base.processes import run_file
 from toolgate.base.token_estimate import estimate_tokens
 from toolgate.cli.client._gateway_client import GatewayClient
 from toolgate.cli.client._http_exchange import over_http

@@ -13,6 +13,7 @@ from typing import Final
 
 from anyio import to_thread
 
+from toolgate.base.private_folder import create_private_folder
 from toolgate.intents import Detection, detection_row
 from toolgate.settings import Settings, data_dir
 from toolgate.store import Store, StoredDetection
@@ -37,7 +38,7 @@ def save_detection(settings: Settings, message: str, detection: Detection) -> No
     )
     path = _file()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        create_private_folder(path.parent)
         if not path.exists() or path.stat().st_size < _MAX_BYTES:
             file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
             with os.fdopen(file, "w", encoding="utf-8") as opened:

@@ -13,8 +13,9 @@ from time import monotonic
 import anyio
 
 from toolgate import settings
-from toolgate.base import run_file
-from toolgate.base.run_file import RunFile
+from toolgate.base.private_folder import create_private_folder
+from toolgate.base.processes import run_file
+from toolgate.base.processes.run_file import RunFile
 from toolgate.cli.client._http_exchange import CONNECT_TIMEOUT_S, over_http
 from toolgate.cli.client._open_gateway import configuration_of
 from toolgate.cli.terminal._context import shared_options
@@ -83,7 +84,7 @@ def spawn(arguments: Iterable[str], loaded: Settings) -> "subprocess.Popen[bytes
         OSError: The files cannot be written.
     """
     output = output_file()
-    output.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    create_private_folder(output.parent)
     command = [sys.executable, "-m", "toolgate", *_shared_arguments(), "serve", *arguments]
     if loaded.log.path is None:
         command += ["--log-file", str(log_file(loaded))]

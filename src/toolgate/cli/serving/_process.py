@@ -15,11 +15,12 @@ from anyio.abc import TaskGroup
 
 from toolgate import __version__, settings
 from toolgate.app.app import App, open_app
-from toolgate.base import logs, run_file
+from toolgate.base import logs
 from toolgate.base.ids import utc_now
 from toolgate.base.lazy_loading import cache_bytecode
+from toolgate.base.processes import run_file
 from toolgate.base.processes.memory import defer, give_back_freed_memory, set_aside, starting
-from toolgate.base.run_file import RunFile
+from toolgate.base.processes.run_file import RunFile
 from toolgate.cli.client._http_exchange import working_folder
 from toolgate.cli.client._load_settings import load_settings, store_url
 from toolgate.cli.client._open_gateway import configuration_of

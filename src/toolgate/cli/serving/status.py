@@ -5,8 +5,8 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 
 from toolgate.app.failure_causes import cause_of
-from toolgate.base import run_file
-from toolgate.base.run_file import RunFile, WorkerState
+from toolgate.base.processes import run_file
+from toolgate.base.processes.run_file import RunFile, WorkerState
 from toolgate.cli.client._gateway_client import GatewayClient
 from toolgate.cli.client._http_exchange import over_http
 from toolgate.cli.client._load_settings import load_settings, store_url

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import cast
 
 from toolgate import __version__, settings
-from toolgate.base import run_file
 from toolgate.base.installation import current_installation
+from toolgate.base.processes import run_file
 from toolgate.cli.client._gateway_client import GatewayClient
 from toolgate.cli.client._load_settings import load_settings, store_url
 from toolgate.cli.client._open_gateway import find_running

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import cast
 
 from toolgate import settings
-from toolgate.base import logs, run_file
+from toolgate.base import logs
 from toolgate.base.ids import utc_now
+from toolgate.base.processes import run_file
 from toolgate.cli.client._load_settings import load_settings, store_url
 from toolgate.cli.setup._check import Check
 from toolgate.cli.setup._checks import versions

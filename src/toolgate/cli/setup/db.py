@@ -10,13 +10,14 @@ import typer
 
 from toolgate.audit import ChainSigner, sign_restore
 from toolgate.base.ids import new_id, utc_now
+from toolgate.base.private_folder import create_private_folder
 from toolgate.cli.client._load_settings import load_settings, store_url
 from toolgate.cli.client._open_gateway import find_running
 from toolgate.cli.terminal._command_app import AsJson, CommandApp
 from toolgate.cli.terminal._exit import FAILED, NO_RESULT, SUCCESS
 from toolgate.cli.terminal._output import note, print_json, print_table
 from toolgate.errors import ArgumentError, ConfigError, StoreError, ToolgateError
-from toolgate.settings import audit_files, audit_key, create_private_folder, data_dir
+from toolgate.settings import audit_files, audit_key, data_dir
 from toolgate.store import Store, StoreMaintenance, make_store
 from toolgate.types import AuditRecord, Json
 

@@ -1,6 +1,6 @@
 """`toolgate paths`: show where Toolgate stores its files."""
 
-from toolgate.base.run_file import without_password
+from toolgate.base.processes.run_file import without_password
 from toolgate.cli.serving._background import log_file
 from toolgate.cli.terminal._command_app import AsJson, CommandApp
 from toolgate.cli.terminal._context import shared_options

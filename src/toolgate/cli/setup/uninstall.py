@@ -9,8 +9,8 @@ from typing import Annotated, Literal, TypeAlias
 import typer
 
 from toolgate import settings
-from toolgate.base import run_file
 from toolgate.base.installation import current_installation
+from toolgate.base.processes import run_file
 from toolgate.cli.client._load_settings import load_settings, store_url
 from toolgate.cli.serving.service import definition_for, disable_service
 from toolgate.cli.setup.importing._undo import read_changed_files, undo_changes

@@ -7,8 +7,8 @@ from datetime import datetime
 from urllib.parse import urlsplit
 
 from toolgate import settings
-from toolgate.base import run_file
-from toolgate.base.run_file import RunFile
+from toolgate.base.processes import run_file
+from toolgate.base.processes.run_file import RunFile
 from toolgate.errors import PortTakenError, SettingError
 from toolgate.settings import Settings
 

@@ -13,6 +13,7 @@ from toolgate.base import json_text
 from toolgate.base.ids import utc_now
 from toolgate.base.names import natural_order
 from toolgate.base.token_estimate import estimate_tokens
+from toolgate.base.tool_results import failed_result
 from toolgate.catalog import CatalogEntry
 from toolgate.catalog.scanner import ReplacedDefinition
 from toolgate.console.activity import RANGES, activity_of
@@ -314,7 +315,7 @@ async def _try(request: PageRequest) -> Response:
     try:
         result = await request.gateway.calls.execute(request.caller, entry.key, arguments)
     except RpcError as error:
-        result = {"isError": True, "content": [{"type": "text", "text": error.message}]}
+        result = failed_result(error.message)
     took_ms = (perf_counter() - began) * 1000
     return await _tool_page(request, result=_Result(result), took_ms=took_ms, arguments=arguments)
 

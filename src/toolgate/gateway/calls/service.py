@@ -7,6 +7,7 @@ from time import perf_counter
 
 from toolgate.base import json_text
 from toolgate.base.token_estimate import estimate_tokens
+from toolgate.base.tool_results import failed_result
 from toolgate.base.tracing import observe, sent_requests
 from toolgate.catalog import (
     CatalogEntry,
@@ -128,14 +129,14 @@ class CallService:
         if not self.protections.is_empty and (
             refusal := self._protection_refusal(caller, entry, params)
         ):
-            return {"content": [{"type": "text", "text": refusal}], "isError": True}
+            return failed_result(refusal)
         if "requestState" in params or "inputResponses" in params:
             return await self._send(caller, call, params, peer)  # it has begun already
         advice = await self._intents.advice_on_call(caller, entry)
         if advice is None:
             return await self._send(caller, call, params, peer)
         if advice.withheld:
-            return {"content": [{"type": "text", "text": advice.text}], "isError": True}
+            return failed_result(advice.text)
         return _with_advice(await self._send(caller, call, params, peer), advice)
 
     def _protection_refusal(self, caller: Caller, entry: CatalogEntry, params: Json) -> str:
@@ -337,11 +338,8 @@ def _with_advice(result: Json, advice: Advice) -> Json:
 
 def error_result(error: ToolgateError, *, is_manager: bool) -> Json:
     """A result that tells the model what went wrong and what it can do."""
-    return {
-        "content": [{"type": "text", "text": error.full_text if is_manager else str(error)}],
-        "isError": True,
-        "_meta": _error_meta(error),
-    }
+    text = error.full_text if is_manager else str(error)
+    return failed_result(text) | {"_meta": _error_meta(error)}
 
 
 def _error_meta(error: ToolgateError) -> Json:

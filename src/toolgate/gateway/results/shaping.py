@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 from toolgate.base import json_text
+from toolgate.base.tool_results import failed_result
 from toolgate.gateway.execution import text_of_block
 from toolgate.gateway.execution.result_formats import FormatError, render
 from toolgate.gateway.execution.result_shape import Shape
@@ -61,7 +62,7 @@ class ResultShaper:
         try:
             text = await self._text(shape, value)
         except (FilterError, FormatError) as error:
-            return _error(f"{_reason(error)} {describe(value)}")
+            return failed_result(f"{_reason(error)} {describe(value)}")
         return {"content": [{"type": "text", "text": text}]}
 
     async def aclose(self) -> None:
@@ -84,7 +85,9 @@ class ResultShaper:
             note = {"type": "text", "text": f"{problem} The whole result follows."}
             return {**result, "content": [note, *json_array(result.get("content"))]}
         call = json_text.dumps({"handle": handle, "select": "."}).decode()
-        return _error(f"{problem} Do not run it again: read its result with result_read {call}.")
+        return failed_result(
+            f"{problem} Do not run it again: read its result with result_read {call}."
+        )
 
 
 def _reason(error: ValueError, *, start: str = "The") -> str:
@@ -98,7 +101,3 @@ def _is_nothing(output: Any) -> bool:
     if isinstance(output, list):
         return all(item is None for item in cast("list[object]", output))
     return output is None
-
-
-def _error(text: str) -> Json:
-    return {"content": [{"type": "text", "text": text}], "isError": True}

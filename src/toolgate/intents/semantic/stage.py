@@ -14,6 +14,7 @@ import numpy as np
 from anyio import to_thread
 from numpy.typing import NDArray
 
+from toolgate.base.private_folder import create_private_folder
 from toolgate.intents.base import (
     NONE,
     Detection,
@@ -32,7 +33,6 @@ from toolgate.intents.semantic.readings import message_vectors
 from toolgate.intents.semantic.training import fit, words_of
 from toolgate.models.embedders import Embedder
 from toolgate.search import languages_of
-from toolgate.settings import create_private_folder
 
 __all__ = [
     "CLEAR",

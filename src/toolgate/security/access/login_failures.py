@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Hashable
 from time import monotonic
 
-from toolgate.base.addresses import client_network
+from toolgate.security.addresses import client_network
 
 __all__ = ["LoginFailures"]
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from toolgate.base.installation import install_hint
+from toolgate.base.private_folder import create_private_folder
 from toolgate.errors import MissingExtraError, SettingError
 from toolgate.settings import (
     Settings,
@@ -271,7 +272,7 @@ class KeyFile:
     def exclusive(self) -> Generator[None]:
         """Lock a file next to it; the lock ends with the process."""
         try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            create_private_folder(self._path.parent)
             lock = os.open(
                 self._path.with_name(f"{self._path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600
             )

@@ -3,7 +3,7 @@
 import ipaddress
 from collections.abc import Sequence
 
-from toolgate.base.addresses import parse_address
+from toolgate.security.addresses import parse_address
 from toolgate.server.asgi.parsing.headers import header_in
 from toolgate.server.asgi.parsing.messages import Scope
 

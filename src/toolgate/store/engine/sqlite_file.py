@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, ExceptionContext, create_engine, event
 from sqlalchemy.pool import QueuePool, StaticPool
 
-from toolgate.settings import create_private_folder
+from toolgate.base.private_folder import create_private_folder
 
 __all__ = [
     "MEMORY",

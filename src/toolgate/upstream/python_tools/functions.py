@@ -13,6 +13,7 @@ from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 
+from toolgate.base.tool_results import failed_result
 from toolgate.errors import (
     BrokenPluginError,
     CannotAskError,
@@ -79,7 +80,7 @@ class FunctionTool:
         try:
             arguments_model = self._model.model_validate(arguments)
         except ValidationError as error:
-            return _failure(_explain(self.name, error))
+            return failed_result(_explain(self.name, error))
         values = {
             alias: getattr(arguments_model, field)
             for field, alias in self._fields.items()
@@ -95,7 +96,7 @@ class FunctionTool:
             raise
         except Exception as error:  # what a tool of a user raises is the answer of that tool
             log.warning("tool failed", extra={"tool": self.name}, exc_info=True)
-            return _failure(str(error) or type(error).__name__)
+            return failed_result(str(error) or type(error).__name__)
 
     @cached_property
     def _hints(self) -> dict[str, Any]:
@@ -281,10 +282,6 @@ def _is_result(plain: object) -> bool:
 
 def _text(text: str) -> Json:
     return {"type": "text", "text": text}
-
-
-def _failure(text: str) -> Json:
-    return {"content": [_text(text)], "isError": True}
 
 
 def _explain(name: str, error: ValidationError) -> str:

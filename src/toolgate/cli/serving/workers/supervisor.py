@@ -17,9 +17,10 @@ import anyio
 from anyio.abc import TaskGroup
 
 from toolgate import __version__, settings
-from toolgate.base import logs, run_file
+from toolgate.base import logs
 from toolgate.base.ids import utc_now
-from toolgate.base.run_file import RunFile, WorkerState
+from toolgate.base.processes import run_file
+from toolgate.base.processes.run_file import RunFile, WorkerState
 from toolgate.cli.client._http_exchange import working_folder
 from toolgate.cli.client._load_settings import store_url
 from toolgate.cli.client._open_gateway import configuration_of

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from toolgate.base.private_folder import create_private_folder
 from toolgate.errors import SettingError
 from toolgate.settings import data_dir, read_text, write_text
 from toolgate.types import Json, json_array, json_object
@@ -276,7 +277,7 @@ def _save_manifest(files: Iterable[ChangedFile], credentials: Sequence[str] | No
         for entry in files
     ]
     if entries or credentials:
-        data_dir().mkdir(parents=True, exist_ok=True, mode=0o700)
+        create_private_folder(data_dir())
         body: Json = {"files": entries, "credentials": names}
         write_text(_manifest(), json.dumps(body, indent=2) + "\n")
     else:

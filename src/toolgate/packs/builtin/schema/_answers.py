@@ -22,7 +22,6 @@ __all__ = [
     "changelogs",
     "choices",
     "diagram",
-    "failure",
     "listing",
     "type_details",
     "version",
@@ -30,11 +29,6 @@ __all__ = [
 
 _MOST_LISTED: Final = 200
 """Types that a result lists; a database with thousands would fill a model's context."""
-
-
-def failure(text: str) -> Json:
-    """Return a result that says why the call failed."""
-    return {"content": [{"type": "text", "text": text}], "isError": True}
 
 
 def version(latest: SchemaVersion, connection: Connection) -> Json:

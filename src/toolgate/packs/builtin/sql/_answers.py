@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from toolgate.base import json_text
+from toolgate.base.tool_results import failed_result
 from toolgate.databases.connections import (
     ColumnSchema,
     Connection,
@@ -37,11 +38,7 @@ _PADDED: Final = 40
 def failure(error: ToolgateError, **more: object) -> Json:
     """Return a result that says why the call failed."""
     content: Json = {"error": error.code, "message": str(error), **more}
-    return {
-        "content": [{"type": "text", "text": str(error)}],
-        "structuredContent": content,
-        "isError": True,
-    }
+    return failed_result(str(error)) | {"structuredContent": content}
 
 
 def rows(result: QueryResult, connection: Connection, statement: str) -> Json:

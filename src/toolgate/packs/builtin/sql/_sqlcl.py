@@ -15,8 +15,9 @@ from typing import Any, Final, Protocol
 
 import sqlalchemy as sa
 
+from toolgate.base.private_folder import create_private_folder
 from toolgate.packs.builtin.sql._options import read_options
-from toolgate.settings import create_private_folder, data_dir
+from toolgate.settings import data_dir
 from toolgate.types import Json
 
 __all__ = ["SqlclServices", "sqlcl_servers"]

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from toolgate import Context, tool
+from toolgate.base.tool_results import failed_result
 from toolgate.documents import (
     QUOTED,
     ConversationMessage,
@@ -79,9 +80,9 @@ async def retriever(
             ),
         )
     except ToolgateError as error:
-        return _failure(str(error))
+        return failed_result(str(error))
     if answer.for_user:
-        return _failure(answer.for_user)
+        return failed_result(answer.for_user)
     content = answer.as_json()
     if answer.relevant == "no":
         text = "No document helps with this question."
@@ -106,7 +107,7 @@ async def storage(context: Context) -> Json:
     try:
         collections = await _document_service(context).collections(context.caller)
     except ToolgateError as error:
-        return _failure(str(error))
+        return failed_result(str(error))
     rows: list[Json] = [
         {
             "name": collection.name,
@@ -147,7 +148,7 @@ async def grade(
     try:
         result = await _document_service(context).grade(context.caller, question, documents)
     except ToolgateError as error:
-        return _failure(str(error))
+        return failed_result(str(error))
     helpful = [documents[number] for number in result.helpful] or documents
     return {
         "status": result.status,
@@ -176,7 +177,7 @@ async def rephrase(
     try:
         result = await _document_service(context).rephrase(context.caller, question, turns)
     except ToolgateError as error:
-        return _failure(str(error))
+        return failed_result(str(error))
     return {
         "status": result.status,
         "original_prompt": question,
@@ -193,7 +194,3 @@ def _document_service(context: Context) -> DocumentService:
             "This gateway has no database to store documents in.", hint="Set store.url."
         )
     return service
-
-
-def _failure(text: str) -> Json:
-    return {"content": [{"type": "text", "text": text}], "isError": True}

@@ -7,6 +7,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from toolgate import Context, tool
+from toolgate.base.tool_results import failed_result
 from toolgate.databases.connections import Changelog, Connection, SchemaHistory, SchemaVersion
 from toolgate.errors import ArgumentError, SettingError, ToolgateError
 from toolgate.intents import find_dates
@@ -38,7 +39,7 @@ async def schema_version(context: Context, connection: str | None = None) -> Jso
         chosen = _chosen(context, history, connection)
         return answers.version(await history.latest(chosen), chosen)
     except ToolgateError as error:
-        return answers.failure(str(error))
+        return failed_result(str(error))
 
 
 @tool(title="Schema changes", annotations=_READS)
@@ -73,7 +74,7 @@ async def schema_changelog(
             return answers.changelog(changes, searched[0], period=period)
         return await _changelogs(history, searched, (first, last), period=period, limit=most)
     except ToolgateError as error:
-        return answers.failure(str(error))
+        return failed_result(str(error))
 
 
 async def _changelogs(
@@ -119,7 +120,7 @@ async def schema_diagram(
         names = _drawn(latest, tables or "")
         return answers.diagram(latest, chosen, names)
     except ToolgateError as error:
-        return answers.failure(str(error))
+        return failed_result(str(error))
 
 
 def _drawn(latest: SchemaVersion, patterns: str) -> list[str]:
@@ -173,7 +174,7 @@ async def type_info(
             return answers.listing(await history.latest(chosen), chosen)
         return await _type_info(history, _searched(context, history, connection), type_name)
     except ToolgateError as error:
-        return answers.failure(str(error))
+        return failed_result(str(error))
 
 
 async def _type_info(history: SchemaHistory, connections: Sequence[Connection], name: str) -> Json:

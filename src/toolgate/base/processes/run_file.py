@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit, urlunsplit
 
+from toolgate.base.private_folder import create_private_folder
 from toolgate.base.processes.liveness import is_running
 
 __all__ = [
@@ -130,9 +131,7 @@ def write(
         key: The key of the file; empty: a new one.
         workers: Its workers; empty for a gateway in one process.
     """
-    # `mkdir` gives its mode to the last folder only, and the one above is Toolgate's, too.
-    for path in (folder.parent, folder):
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    create_private_folder(folder)
     run = RunFile(
         address=address,
         pid=os.getpid(),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from toolgate.base import run_file
+from toolgate.base.processes import run_file
 
 STORE = "sqlite:////data/toolgate.db"
 CONFIG = ("/work/a/toolgate.toml",)

@@ -38,8 +38,7 @@ from toolgate.base.token_estimate import estimate_tokens
 from toolgate.gateway.programs.names import function_names
 from toolgate.gateway.programs.service import answer_of
 from toolgate.models.sandboxes import CallValue
-from toolgate.settings import StoreSettings, load
-from toolgate.settings.tables import ProgramSettings
+from toolgate.settings import ProgramSettings, StoreSettings, load
 from toolgate.types import Json
 
 TASKS = Path(__file__).parent / "data" / "program_tasks.toml"

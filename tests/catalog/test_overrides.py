@@ -11,8 +11,7 @@ import pytest
 from tests.limits import HANG_S
 from toolgate.errors import ArgumentError, ForbiddenError, SettingError, UnknownToolError
 from toolgate.gateway.meta_tools import DiscoverRequest
-from toolgate.settings import PermissionTable, Settings, load
-from toolgate.settings.tables import ProgramSettings
+from toolgate.settings import PermissionTable, ProgramSettings, Settings, load
 from toolgate.store import AuditFilter
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Identity, Json, ParameterOverride, ToolOverride

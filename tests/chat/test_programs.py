@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from tests.chat.chat_gateway import chatting
-from toolgate.settings import GuardTable, Settings
-from toolgate.settings.tables import ProgramSettings
+from toolgate.settings import GuardTable, ProgramSettings, Settings
 from toolgate.testing import FakeUpstream, text_result
 from toolgate.types import Caller, Json
 

@@ -16,8 +16,7 @@ from tests.console.console_client import notes, open_console, visible_text
 from tests.limits import HANG_S
 from toolgate.app.app import open_app
 from toolgate.errors import UnknownToolError
-from toolgate.settings import Settings, StoreSettings, load
-from toolgate.settings.tables import ProgramSettings
+from toolgate.settings import ProgramSettings, Settings, StoreSettings, load
 from toolgate.testing import FakeUpstream, text_result
 from toolgate.types import Caller
 

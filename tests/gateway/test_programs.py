@@ -20,8 +20,7 @@ from tests.limits import HANG_S
 from tests.server.test_openapi import opened
 from toolgate.app.app import App
 from toolgate.errors import HandleError
-from toolgate.settings import GuardTable, LimitSettings, PermissionTable, Settings
-from toolgate.settings.tables import ProgramSettings
+from toolgate.settings import GuardTable, LimitSettings, PermissionTable, ProgramSettings, Settings
 from toolgate.store import AuditFilter, StoredProgram
 from toolgate.testing import FakePeer, FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Identity, Json

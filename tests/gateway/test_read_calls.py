@@ -9,8 +9,7 @@ import pytest
 
 from tests.limits import HANG_S
 from tests.server.test_openapi import rest
-from toolgate.settings import GuardTable, PermissionTable, ResultSettings, Settings
-from toolgate.settings.tables import ProjectTable
+from toolgate.settings import GuardTable, PermissionTable, ProjectTable, ResultSettings, Settings
 from toolgate.store import AuditFilter
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Identity, Json

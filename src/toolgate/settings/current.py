@@ -1,6 +1,6 @@
 """The current settings, in one holder that everything reads."""
 
-from toolgate.settings.tables import Settings
+from toolgate.settings.tables.root import Settings
 
 __all__ = ["CurrentSettings"]
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 
 from toolgate.settings.config_file import parse_document, read_text
 from toolgate.settings.edit import render_value
-from toolgate.settings.tables import Settings
+from toolgate.settings.tables.root import Settings
 from toolgate.types import Json, json_object
 
 __all__ = ["DescribedSetting", "SettingKind", "SettingSource", "described_settings"]

@@ -24,7 +24,7 @@ from toolgate.settings.config_file import (
 )
 from toolgate.settings.servers.server_entry import server_name
 from toolgate.settings.table_reader import read_table
-from toolgate.settings.tables import ServerTable
+from toolgate.settings.tables.servers import ServerTable
 from toolgate.types import Json, json_object
 
 __all__ = [

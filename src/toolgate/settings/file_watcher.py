@@ -13,7 +13,7 @@ import anyio.to_thread
 from toolgate.errors import SettingError
 from toolgate.settings.folders import CONFIG_NAME, config_dir
 from toolgate.settings.loader import load
-from toolgate.settings.tables import Settings
+from toolgate.settings.tables.root import Settings
 
 __all__ = ["watch"]
 

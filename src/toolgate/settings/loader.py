@@ -26,7 +26,9 @@ from toolgate.settings.servers.collection import (
 from toolgate.settings.servers.location import EntryLocation
 from toolgate.settings.servers.own_entry import is_toolgate
 from toolgate.settings.table_reader import read_table
-from toolgate.settings.tables import GuardTable, ImportTable, Settings
+from toolgate.settings.tables.access import GuardTable
+from toolgate.settings.tables.root import Settings
+from toolgate.settings.tables.servers import ImportTable
 from toolgate.settings.validation import whole_errors
 from toolgate.settings.variables import Scope
 from toolgate.types import Json, ServerSpec, ToolOverride

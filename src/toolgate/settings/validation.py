@@ -7,7 +7,7 @@ from ipaddress import ip_network
 from toolgate.base.names import is_project_name
 from toolgate.base.plugins import installed
 from toolgate.errors import SettingError
-from toolgate.settings.tables import META_TOOLS, Settings
+from toolgate.settings.tables.root import META_TOOLS, Settings
 
 __all__ = ["whole_errors"]
 

@@ -24,7 +24,7 @@ from toolgate.settings.servers.collection import (
 from toolgate.settings.servers.location import EntryLocation
 from toolgate.settings.servers.own_entry import is_toolgate
 from toolgate.settings.table_reader import read_table
-from toolgate.settings.tables import ImportTable
+from toolgate.settings.tables.servers import ImportTable
 from toolgate.settings.variables import Scope
 from toolgate.types import Json, json_object
 

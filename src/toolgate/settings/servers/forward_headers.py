@@ -6,7 +6,7 @@ from typing import Final
 
 from toolgate.settings.servers.location import EntryLocation
 from toolgate.settings.table_reader import dotted
-from toolgate.settings.tables import ServerTable
+from toolgate.settings.tables.servers import ServerTable
 
 __all__ = ["read_forward_headers"]
 

@@ -7,7 +7,7 @@ from typing import cast
 from toolgate.base.names import fold
 from toolgate.settings.config_file import ConfigDocument, KeyPath
 from toolgate.settings.table_reader import dotted
-from toolgate.settings.tables import ParameterTable, ToolTable
+from toolgate.settings.tables.servers import ParameterTable, ToolTable
 from toolgate.types import CALLER_VARIABLES, Json, ParameterOverride, ToolOverride
 
 __all__ = ["OVERRIDE_KEYS", "keep_caller_variables", "read_overrides", "redact_overrides"]

@@ -19,7 +19,7 @@ from toolgate.settings.servers.overrides import (
     redact_overrides,
 )
 from toolgate.settings.table_reader import dotted, read_table
-from toolgate.settings.tables import CredentialTable, ServerTable
+from toolgate.settings.tables.servers import CredentialTable, ServerTable
 from toolgate.settings.variables import Missing, is_reference
 from toolgate.settings.variables import replace as fill
 from toolgate.types import (

@@ -1,6 +1,7 @@
-"""Deletes and renames relations and value lists, and answers what was done."""
+"""Shows, lists, deletes and renames relations and value lists, and answers what was done."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from toolgate import Context
 from toolgate.packs.builtin.servoy._answers import Answer, answer, require_text
@@ -13,12 +14,80 @@ from toolgate.packs.builtin.servoy.objects.changes import (
     approval_question,
     capital,
     delete_objects,
+    describe_object,
     name_suggestion,
     object_outside_target,
     rename_object,
 )
 
-__all__ = ["delete_one", "delete_several", "rename"]
+__all__ = [
+    "change_note",
+    "delete_one",
+    "delete_several",
+    "open_existing",
+    "rename",
+    "show_objects",
+]
+
+Described = Callable[[StoredObject], dict[str, Any]]
+"""Returns an object as JSON."""
+
+
+def open_existing(
+    call: ServoyCall,
+    kind: Kind,
+    name: str,
+    described: Described,
+    update: Callable[[ServoyCall, StoredObject], str] | None,
+) -> Answer:
+    """Answer an object that exists, after a change if there is one.
+
+    Args:
+        call: The context.
+        kind: The kind of object.
+        name: Its name.
+        described: Describes it.
+        update: Changes it in an exclusive call, and returns a note; None: nothing is changed.
+
+    Raises:
+        ToolRefusedError: It cannot be changed like this; nothing was changed.
+    """
+    objects = call.workspace.find_objects(kind, name)
+    note = ""
+    if update is not None:
+        if outside := object_outside_target(call, objects):
+            return answer(approval_question(call, "update", kind, outside))
+        with call.exclusive() as alone:
+            stored = alone.preferred(alone.workspace.find_objects(kind, name))
+            if stored is None:
+                raise ToolRefusedError(f"{capital(kind)} '{name}' not found.")
+            note = update(alone, stored)
+        call = call.reloaded()
+        objects = call.workspace.find_objects(kind, name)
+    return show_objects(
+        call, f"{capital(kind)} '{name}' opened in editor.", objects, described, note
+    )
+
+
+def change_note(changed: Sequence[str]) -> str:
+    """Return a sentence about what was changed."""
+    return f"Changed: {', '.join(changed)}." if changed else "Nothing had to be changed."
+
+
+def show_objects(
+    call: ServoyCall, text: str, objects: list[StoredObject], described: Described, note: str
+) -> Answer:
+    """Open objects in the editor, and answer them with their files."""
+    for stored in objects:
+        _ = stored.fields  # raises if it cannot be read
+    failed = call.open_editor([stored.path for stored in objects])
+    first, *others = [described(stored) for stored in objects] or [{}]
+    return answer(
+        text,
+        " ".join(filter(None, (note, failed))),
+        *(describe_object(call, stored) for stored in objects),
+        structured={**first, "others": others} if first else {},
+    )
 
 
 def delete_one(context: Context, kind: Kind, name: str) -> Answer:

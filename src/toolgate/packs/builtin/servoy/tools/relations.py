@@ -15,13 +15,17 @@ from toolgate.packs.builtin.servoy._answers import (
 )
 from toolgate.packs.builtin.servoy._call_context import ServoyCall, servoy_call
 from toolgate.packs.builtin.servoy._errors import ToolRefusedError
-from toolgate.packs.builtin.servoy._object_answers import delete_one, delete_several, rename
+from toolgate.packs.builtin.servoy._object_answers import (
+    change_note,
+    delete_one,
+    delete_several,
+    open_existing,
+    rename,
+    show_objects,
+)
 from toolgate.packs.builtin.servoy.files.workspace import StoredObject
 from toolgate.packs.builtin.servoy.objects.changes import (
-    approval_question,
-    describe_object,
     object_json,
-    object_outside_target,
     objects_in_scope,
     unreadable_files,
 )
@@ -109,7 +113,7 @@ def open_relation(
     after = call.reloaded()
     created = after.workspace.find_objects("relation", name)
     text = f"Relation '{name}' created successfully (from {ends.primary} to {ends.foreign})"
-    return _relation_answer(after, text, created, _about_keys(call, ends, pairs))
+    return show_objects(after, text, created, _described, _about_keys(call, ends, pairs))
 
 
 def _source(call: ServoyCall, side: str, text: str) -> str:
@@ -145,39 +149,11 @@ def _about_keys(call: ServoyCall, ends: RelationEnds, keys: list[KeyPair]) -> st
 
 
 def _opened(call: ServoyCall, name: str, change: RelationChange) -> Answer:
-    relations = call.workspace.find_objects("relation", name)
-    note = ""
-    if change != RelationChange():
-        if outside := object_outside_target(call, relations):
-            return answer(approval_question(call, "update", "relation", outside))
-        with call.exclusive() as alone:
-            stored = alone.preferred(alone.workspace.find_objects("relation", name))
-            if stored is None:
-                raise ToolRefusedError(f"Relation '{name}' not found.")
-            changed = update_relation(alone, stored, change)
-        call = call.reloaded()
-        relations = call.workspace.find_objects("relation", name)
-        note = f"Changed: {', '.join(changed)}." if changed else "Nothing had to be changed."
-    return _relation_answer(call, f"Relation '{name}' opened in editor.", relations, note)
+    def update(alone: ServoyCall, stored: StoredObject) -> str:
+        return change_note(update_relation(alone, stored, change))
 
-
-def _relation_answer(
-    call: ServoyCall, text: str, relations: list[StoredObject], note: str
-) -> Answer:
-    for stored in relations:
-        _ = stored.fields  # raises if it cannot be read
-    note = " ".join(
-        text_part
-        for text_part in (note, call.open_editor([stored.path for stored in relations]))
-        if text_part
-    )
-    described = [_described(stored) for stored in relations]
-    return answer(
-        text,
-        note,
-        *(describe_object(call, stored) for stored in relations),
-        structured={**described[0], "others": described[1:]} if described else {},
-    )
+    has_changes = change != RelationChange()
+    return open_existing(call, "relation", name, _described, update if has_changes else None)
 
 
 def _listed(stored: StoredObject) -> dict[str, Any]:

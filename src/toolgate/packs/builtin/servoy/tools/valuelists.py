@@ -16,13 +16,17 @@ from toolgate.packs.builtin.servoy._answers import (
 )
 from toolgate.packs.builtin.servoy._call_context import ServoyCall, servoy_call
 from toolgate.packs.builtin.servoy._errors import ToolRefusedError
-from toolgate.packs.builtin.servoy._object_answers import delete_one, delete_several, rename
+from toolgate.packs.builtin.servoy._object_answers import (
+    change_note,
+    delete_one,
+    delete_several,
+    open_existing,
+    rename,
+    show_objects,
+)
 from toolgate.packs.builtin.servoy.files.workspace import StoredObject, text_of
 from toolgate.packs.builtin.servoy.objects.changes import (
-    approval_question,
-    describe_object,
     object_json,
-    object_outside_target,
     objects_in_scope,
     unreadable_files,
 )
@@ -123,7 +127,8 @@ def open_value_list(
         note = create_value_list(alone, name, source)
     after = call.reloaded()
     created = after.workspace.find_objects("value list", name)
-    return _value_list_answer(after, f"Value list '{name}' created successfully", created, note)
+    text = f"Value list '{name}' created successfully"
+    return show_objects(after, text, created, _described, note)
 
 
 def _columns(given: str | list[str]) -> list[str]:
@@ -138,34 +143,12 @@ def _opened(
     added: list[str],
     removed: list[str],
 ) -> Answer:
-    lists = call.workspace.find_objects("value list", name)
-    note = ""
-    if source != ValueListSource(properties={}) or added or removed:
-        if outside := object_outside_target(call, lists):
-            return answer(approval_question(call, "update", "value list", outside))
-        with call.exclusive() as alone:
-            stored = alone.preferred(alone.workspace.find_objects("value list", name))
-            if stored is None:
-                raise ToolRefusedError(f"Value list '{name}' not found.")
-            changed, note = update_value_list(alone, stored, source, added=added, removed=removed)
-        call = call.reloaded()
-        lists = call.workspace.find_objects("value list", name)
-        said = f"Changed: {', '.join(changed)}." if changed else "Nothing had to be changed."
-        note = f"{said} {note}".strip()
-    return _value_list_answer(call, f"Value list '{name}' opened in editor.", lists, note)
+    def update(alone: ServoyCall, stored: StoredObject) -> str:
+        changed, note = update_value_list(alone, stored, source, added=added, removed=removed)
+        return f"{change_note(changed)} {note}".strip()
 
-
-def _value_list_answer(call: ServoyCall, text: str, lists: list[StoredObject], note: str) -> Answer:
-    for stored in lists:
-        _ = stored.fields  # raises if it cannot be read
-    failed = call.open_editor([stored.path for stored in lists])
-    described = [_described(stored) for stored in lists]
-    return answer(
-        text,
-        " ".join(filter(None, (note, failed))),
-        *(describe_object(call, stored) for stored in lists),
-        structured={**described[0], "others": described[1:]} if described else {},
-    )
+    has_changes = source != ValueListSource(properties={}) or added or removed
+    return open_existing(call, "value list", name, _described, update if has_changes else None)
 
 
 def _listed(stored: StoredObject) -> dict[str, Any]:

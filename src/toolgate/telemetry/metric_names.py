@@ -29,234 +29,116 @@ class Metric:
     """Names of the labels."""
 
 
+def _counter(name: str, description: str, *labels: str) -> Metric:
+    return Metric(name=name, kind="counter", labels=labels, description=description)
+
+
+def _gauge(name: str, description: str, *labels: str) -> Metric:
+    return Metric(name=name, kind="gauge", labels=labels, description=description)
+
+
+def _histogram(name: str, description: str, *labels: str) -> Metric:
+    return Metric(name=name, kind="histogram", labels=labels, description=description)
+
+
 _ALL = (
-    Metric(
-        name="toolgate_info",
-        kind="gauge",
-        labels=("version",),
-        description="Always 1; the label contains the version.",
+    _gauge("toolgate_info", "Always 1; the label contains the version.", "version"),
+    _counter(
+        "toolgate_requests",
+        "Requests by action and outcome, as in the audit log.",
+        "action",
+        "status",
     ),
-    Metric(
-        name="toolgate_requests",
-        kind="counter",
-        labels=("action", "status"),
-        description="Requests by action and outcome, as in the audit log.",
+    _histogram("toolgate_request_duration_seconds", "Duration of requests.", "action"),
+    _counter("toolgate_calls", "Tool calls that reached a server, by outcome.", "server", "status"),
+    _counter(
+        "toolgate_refusals", "Requests refused before any server was called, by reason.", "reason"
     ),
-    Metric(
-        name="toolgate_request_duration_seconds",
-        kind="histogram",
-        labels=("action",),
-        description="Duration of requests.",
+    _counter(
+        "toolgate_login_refusals",
+        "Refused logins by reason: no_token, wrong_token, wrong_project.",
+        "reason",
     ),
-    Metric(
-        name="toolgate_calls",
-        kind="counter",
-        labels=("server", "status"),
-        description="Tool calls that reached a server, by outcome.",
+    _counter("toolgate_result_bytes", "Total size of tool results in bytes.", "server"),
+    _histogram(
+        "toolgate_stage_duration_seconds",
+        "Duration of stages: identity, decision, search, server, model, audit, …",
+        "stage",
     ),
-    Metric(
-        name="toolgate_refusals",
-        kind="counter",
-        labels=("reason",),
-        description="Requests refused before any server was called, by reason.",
+    _counter("toolgate_stage_failures", "Failed stages.", "stage"),
+    _counter(
+        "toolgate_search_fallbacks",
+        "Searches answered by a simpler strategy than the configured one.",
     ),
-    Metric(
-        name="toolgate_login_refusals",
-        kind="counter",
-        labels=("reason",),
-        description="Refused logins by reason: no_token, wrong_token, wrong_project.",
+    _counter("toolgate_search_empty", "Searches that found no match."),
+    _counter("toolgate_discovery_tokens", "Estimated tokens of search answers."),
+    _gauge(
+        "toolgate_tool_definition_tokens",
+        "Estimated tokens in all tool definitions: the cost of listing every tool.",
     ),
-    Metric(
-        name="toolgate_result_bytes",
-        kind="counter",
-        labels=("server",),
-        description="Total size of tool results in bytes.",
+    _gauge("toolgate_servers", "Servers by state.", "state"),
+    _gauge(
+        "toolgate_server_up",
+        "1 if the server answers, otherwise 0. Disabled servers are omitted.",
+        "server",
     ),
-    Metric(
-        name="toolgate_stage_duration_seconds",
-        kind="histogram",
-        labels=("stage",),
-        description="Duration of stages: identity, decision, search, server, model, audit, …",
+    _counter("toolgate_server_restarts", "Number of reconnections to a server.", "server"),
+    _gauge("toolgate_tools", "Tools in the catalog."),
+    _gauge("toolgate_definitions_held", "Quarantined definitions awaiting approval."),
+    _gauge(
+        "toolgate_catalog_age_seconds", "Age of the oldest tool listing among servers that answer."
     ),
-    Metric(
-        name="toolgate_stage_failures",
-        kind="counter",
-        labels=("stage",),
-        description="Failed stages.",
+    _gauge("toolgate_audit_pending", "Audit records not yet written."),
+    _counter("toolgate_audit_written", "Audit records written."),
+    _counter("toolgate_audit_dropped", "Audit records lost."),
+    _gauge("toolgate_audit_failing", "1 while audit records cannot be written."),
+    _gauge("toolgate_approvals_waiting", "Calls awaiting approval."),
+    _gauge("toolgate_store_waiting", "Store operations in the queue: read, write.", "kind"),
+    _gauge(
+        "toolgate_store_up",
+        "1 if the store (Toolgate's database) answers; if 0, other values may be old.",
     ),
-    Metric(
-        name="toolgate_search_fallbacks",
-        kind="counter",
-        description="Searches answered by a simpler strategy than the configured one.",
+    _gauge(
+        "toolgate_search_circuit_open",
+        "1 while calls to a search service are suspended after repeated failures.",
+        "search",
     ),
-    Metric(
-        name="toolgate_search_empty",
-        kind="counter",
-        description="Searches that found no match.",
+    _gauge("toolgate_vectors", "Tool vectors in memory.", "search"),
+    _gauge("toolgate_embedding_backlog", "Tools without a vector.", "search"),
+    _counter("toolgate_embedded_texts", "Texts embedded.", "search", "kind"),
+    _counter("toolgate_embedding_seconds", "Time spent embedding.", "search", "kind"),
+    _counter("toolgate_embedding_failures", "Failed embedding requests.", "search", "kind"),
+    _counter(
+        "toolgate_vectors_loaded", "Vectors read from the store instead of computed.", "search"
     ),
-    Metric(
-        name="toolgate_discovery_tokens",
-        kind="counter",
-        description="Estimated tokens of search answers.",
+    _counter(
+        "toolgate_search_cache_hits",
+        "Search answers and query vectors found in the cache.",
+        "search",
+        "cache",
     ),
-    Metric(
-        name="toolgate_tool_definition_tokens",
-        kind="gauge",
-        description="Estimated tokens in all tool definitions: the cost of listing every tool.",
+    _counter(
+        "toolgate_search_cache_misses",
+        "Search answers and query vectors not found in the cache.",
+        "search",
+        "cache",
     ),
-    Metric(
-        name="toolgate_servers",
-        kind="gauge",
-        labels=("state",),
-        description="Servers by state.",
+    _counter("toolgate_spans_sent", "Spans accepted by the trace collector."),
+    _counter(
+        "toolgate_spans_dropped", "Spans lost: rejected by the collector, or the queue was full."
     ),
-    Metric(
-        name="toolgate_server_up",
-        kind="gauge",
-        labels=("server",),
-        description="1 if the server answers, otherwise 0. Disabled servers are omitted.",
+    _gauge("toolgate_running", "Requests in progress."),
+    _counter(
+        "toolgate_overload_refusals", "Requests refused because the delay exceeded serve.max_lag_s."
     ),
-    Metric(
-        name="toolgate_server_restarts",
-        kind="counter",
-        labels=("server",),
-        description="Number of reconnections to a server.",
+    _counter(
+        "toolgate_event_loop_stalls",
+        "Number of times the event loop was blocked for more than 20 ms.",
     ),
-    Metric(name="toolgate_tools", kind="gauge", description="Tools in the catalog."),
-    Metric(
-        name="toolgate_definitions_held",
-        kind="gauge",
-        description="Quarantined definitions awaiting approval.",
-    ),
-    Metric(
-        name="toolgate_catalog_age_seconds",
-        kind="gauge",
-        description="Age of the oldest tool listing among servers that answer.",
-    ),
-    Metric(
-        name="toolgate_audit_pending",
-        kind="gauge",
-        description="Audit records not yet written.",
-    ),
-    Metric(
-        name="toolgate_audit_written",
-        kind="counter",
-        description="Audit records written.",
-    ),
-    Metric(
-        name="toolgate_audit_dropped",
-        kind="counter",
-        description="Audit records lost.",
-    ),
-    Metric(
-        name="toolgate_audit_failing",
-        kind="gauge",
-        description="1 while audit records cannot be written.",
-    ),
-    Metric(
-        name="toolgate_approvals_waiting",
-        kind="gauge",
-        description="Calls awaiting approval.",
-    ),
-    Metric(
-        name="toolgate_store_waiting",
-        kind="gauge",
-        labels=("kind",),
-        description="Store operations in the queue: read, write.",
-    ),
-    Metric(
-        name="toolgate_store_up",
-        kind="gauge",
-        description="1 if the store (Toolgate's database) answers; if 0, other values may be old.",
-    ),
-    Metric(
-        name="toolgate_search_circuit_open",
-        kind="gauge",
-        labels=("search",),
-        description="1 while calls to a search service are suspended after repeated failures.",
-    ),
-    Metric(
-        name="toolgate_vectors",
-        kind="gauge",
-        labels=("search",),
-        description="Tool vectors in memory.",
-    ),
-    Metric(
-        name="toolgate_embedding_backlog",
-        kind="gauge",
-        labels=("search",),
-        description="Tools without a vector.",
-    ),
-    Metric(
-        name="toolgate_embedded_texts",
-        kind="counter",
-        labels=("search", "kind"),
-        description="Texts embedded.",
-    ),
-    Metric(
-        name="toolgate_embedding_seconds",
-        kind="counter",
-        labels=("search", "kind"),
-        description="Time spent embedding.",
-    ),
-    Metric(
-        name="toolgate_embedding_failures",
-        kind="counter",
-        labels=("search", "kind"),
-        description="Failed embedding requests.",
-    ),
-    Metric(
-        name="toolgate_vectors_loaded",
-        kind="counter",
-        labels=("search",),
-        description="Vectors read from the store instead of computed.",
-    ),
-    Metric(
-        name="toolgate_search_cache_hits",
-        kind="counter",
-        labels=("search", "cache"),
-        description="Search answers and query vectors found in the cache.",
-    ),
-    Metric(
-        name="toolgate_search_cache_misses",
-        kind="counter",
-        labels=("search", "cache"),
-        description="Search answers and query vectors not found in the cache.",
-    ),
-    Metric(
-        name="toolgate_spans_sent",
-        kind="counter",
-        description="Spans accepted by the trace collector.",
-    ),
-    Metric(
-        name="toolgate_spans_dropped",
-        kind="counter",
-        description="Spans lost: rejected by the collector, or the queue was full.",
-    ),
-    Metric(
-        name="toolgate_running",
-        kind="gauge",
-        description="Requests in progress.",
-    ),
-    Metric(
-        name="toolgate_overload_refusals",
-        kind="counter",
-        description="Requests refused because the delay exceeded serve.max_lag_s.",
-    ),
-    Metric(
-        name="toolgate_event_loop_stalls",
-        kind="counter",
-        description="Number of times the event loop was blocked for more than 20 ms.",
-    ),
-    Metric(
-        name="toolgate_event_loop_lag_seconds",
-        kind="gauge",
-        description="Delay of the event loop, as a moving average.",
-    ),
-    Metric(
-        name="toolgate_event_loop_worst_stall_seconds",
-        kind="gauge",
-        description="Longest stall in the last hour; GET /api/v1/diagnostics shows where it was.",
+    _gauge("toolgate_event_loop_lag_seconds", "Delay of the event loop, as a moving average."),
+    _gauge(
+        "toolgate_event_loop_worst_stall_seconds",
+        "Longest stall in the last hour; GET /api/v1/diagnostics shows where it was.",
     ),
 )
 

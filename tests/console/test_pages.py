@@ -592,3 +592,13 @@ async def test_json_that_cannot_be_read_is_marked_at_its_field() -> None:
         page = (await place.send("servers/check", 400, kind="json", text='{"a": ', do="test")).text
         assert re.search(r'id="text"[^>]* aria-invalid="true"', page)
         assert 'id="text-wrong"' in page
+
+
+async def test_a_pack_that_waits_for_a_database_says_so() -> None:
+    """It was shown as enabled, while none of its intents was detected."""
+    async with open_console() as place:
+        packs = visible_text(await place.page("packs"))
+        assert "schema 1 enabled, no database connected" in packs
+        assert "This pack does nothing yet" in visible_text(await place.page("pack", name="schema"))
+        page = visible_text(await place.page("intents", message="what changed in the schema?"))
+        assert "schema was not considered, because no database is connected" in page

@@ -15,7 +15,7 @@ from toolgate.packs.lint import LintReport, lint
 from toolgate.store import DetectionFilter, StoredDetection
 from toolgate.types import Json, json_object
 
-__all__ = ["ROUTES", "checked_pack"]
+__all__ = ["ROUTES", "checked_pack", "packs_without_database"]
 
 _UNSURE_BELOW = 0.7
 """Confidence in [0, 1] below which a message is listed for review (chosen: packs ask back below
@@ -54,6 +54,7 @@ async def _show(request: PageRequest) -> Response:
         "intents.html",
         prompts=[(intent, lines) for intent, lines in prompts.items() if lines],
         message=message,
+        waits=packs_without_database(request),
         found=detection,
         enriched=enriched,
         packs=packs,
@@ -75,6 +76,14 @@ def _without_repeats(notes: Iterable[StoredDetection]) -> list[StoredDetection]:
         seen.add(note.message or "")
         kept.append(note)
     return kept
+
+
+def packs_without_database(request: PageRequest) -> frozenset[str]:
+    """Return the packs whose intents are not detected because no database is connected."""
+    if request.app.settings.connections:
+        return frozenset()
+    packs = request.app.packs.current.packs
+    return frozenset(pack.name for pack in packs if "connections" in pack.needs)
 
 
 async def checked_pack(request: PageRequest, name: str) -> LintReport | None:

@@ -4,7 +4,7 @@ from anyio import to_thread
 from starlette.responses import Response
 
 from toolgate.base.pack_files import PackFile
-from toolgate.console.pages.intents import checked_pack
+from toolgate.console.pages.intents import checked_pack, packs_without_database
 from toolgate.console.request import PageRequest
 from toolgate.console.route import Route
 from toolgate.errors import ArgumentError, PackError
@@ -16,7 +16,11 @@ __all__ = ["ROUTES"]
 async def _list(request: PageRequest) -> Response:
     request.gateway.visible.must_manage(request.caller)
     states = request.app.packs.current.states
-    return request.page("packs.html", packs=[(state, state.to_json()) for state in states])
+    return request.page(
+        "packs.html",
+        packs=[(state, state.to_json()) for state in states],
+        waits=packs_without_database(request),
+    )
 
 
 def _state(request: PageRequest, name: str) -> PackState:
@@ -33,6 +37,7 @@ async def _show(request: PageRequest) -> Response:
     return request.page(
         "pack.html",
         state=state,
+        waits=state.name in packs_without_database(request),
         pack=state.pack,
         tools=request.gateway.visible.tools_of(request.caller, state.name),
         programs=await to_thread.run_sync(_programs, state.pack) if state.pack else [],

@@ -5,6 +5,7 @@ turn out right, and higher for one who marks good-looking hits as wrong. It move
 bounds, rises only after several marks, and returns to the calibrated value without new marks.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -26,10 +27,7 @@ _STAY = 1.0
 
 
 class JudgedSearch(NamedTuple):
-    """A search whose answer is known to have fitted or not.
-
-    A named tuple, since each search of a caller makes up to 200 of them anew.
-    """
+    """A search whose answer is known to have fitted or not."""
 
     margin: float
     """Distance of its best tool above the calibrated cutoff, as a cosine; negative below it."""
@@ -38,11 +36,14 @@ class JudgedSearch(NamedTuple):
     """Whether one of its tools ran successfully or was marked right; otherwise its best one was
     marked wrong."""
 
-    weight: float
-    """How much it counts today, in [0, 1]."""
-
     model: str
     """Identity of the embedder that gave the vectors."""
+
+    weight: float = 1.0
+    """How much it counts when it is new, in [0, 1]."""
+
+    at_s: float = 0.0
+    """Time of the judgement, in seconds since 1970."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,12 @@ class PersonalCutoff:
 
     judged: Sequence[JudgedSearch] = ()
     """The judged searches of the caller."""
+
+    now_s: float = 0.0
+    """The current time, in seconds since 1970."""
+
+    half_life_s: float = math.inf
+    """Seconds after which a judgement counts half."""
 
     def shift(self, model: str) -> float:
         """Return the shift from the calibrated cutoff, between `LOWEST` and `HIGHEST`."""
@@ -62,6 +69,8 @@ class PersonalCutoff:
         fitted = np.array([search.fitted for search in searches], np.bool_)
         margins = np.array([search.margin for search in searches], np.float64)
         weights = np.array([search.weight for search in searches], np.float64)
+        ages_s = self.now_s - np.array([search.at_s for search in searches], np.float64)
+        weights *= 0.5 ** (np.maximum(ages_s, 0.0) / self.half_life_s)
         weights[fitted] *= _MISSED
         lines = np.array([step * _STEP for step in steps], np.float64)
         is_wrong = (margins < lines[:, np.newaxis]) == fitted

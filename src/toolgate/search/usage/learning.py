@@ -129,25 +129,14 @@ class Learned:
         return history.votes(vector, weights, self.now_s) if history is not None else UsageVotes()
 
 
-@dataclass(frozen=True)
-class _Judgement:
-    """The judgement of a caller's search, without the search itself."""
-
-    margin: float
-    model: str
-    fitted: bool
-    at_s: float
-    """Time of the judgement, in seconds since 1970."""
-
-
 @dataclass
 class _Project:
     """What is known about the usage in a project."""
 
     by_model: dict[str, UsageHistory] = field(default_factory=dict[str, UsageHistory])
     habits: ToolHabits = field(default_factory=ToolHabits)
-    judged: dict[str, OrderedDict[str, _Judgement]] = field(
-        default_factory=dict[str, OrderedDict[str, _Judgement]]
+    judged: dict[str, OrderedDict[str, JudgedSearch]] = field(
+        default_factory=dict[str, OrderedDict[str, JudgedSearch]]
     )
     """Judgements, by caller and search."""
     counted: int = 0
@@ -460,7 +449,7 @@ class Learning:
             # A search that fitted stays so; a tool marked wrong affects the cutoff only if it was
             # the best hit.
             if fitted or (before is None and search.shown and search.shown[0][0] == use.tool):
-                judged[search.search_id] = _Judgement(
+                judged[search.search_id] = JudgedSearch(
                     margin=search.margin, model=search.model, fitted=fitted, at_s=at_s
                 )
                 while len(judged) > _JUDGED_MOST:
@@ -472,18 +461,8 @@ class Learning:
         judged = project.judged.get(caller.caller_id)
         if not judged:
             return _CALIBRATED
-        now_s, half_s = self._clock(), self._settings().usage.half_life_days * 86_400
-        return PersonalCutoff(
-            [
-                JudgedSearch(
-                    margin=known.margin,
-                    fitted=known.fitted,
-                    weight=0.5 ** (max(0.0, now_s - known.at_s) / half_s),
-                    model=known.model,
-                )
-                for known in judged.values()
-            ]
-        )
+        half_life_s = self._settings().usage.half_life_days * 86_400
+        return PersonalCutoff(tuple(judged.values()), self._clock(), half_life_s)
 
     def _talk(self, caller: Caller) -> _ConversationUse:
         talk = self._talks.get(caller.thread)

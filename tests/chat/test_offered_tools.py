@@ -7,6 +7,7 @@ import pytest
 from benchmarks._data import REAL_TOOLS, read_rows
 from tests.chat.chat_gateway import chatting, offered
 from tests.limits import EMBEDDING_S
+from toolgate.chat.turns import offered_tools
 from toolgate.settings import SearchSettings, Settings
 from toolgate.testing import FakeUpstream, text_result
 from toolgate.types import Json
@@ -149,3 +150,34 @@ async def test_an_empty_filter_leaves_the_tools_of_the_client_alone() -> None:
             "What time is it on the clock now?", toolgate={"tools_enabled": []}, tools=[theirs]
         )
         assert offered(place.model.last) == ["mine"]
+
+
+@pytest.mark.parametrize(
+    ("least", "with_meta", "message", "is_added"),
+    [
+        (0.05, True, "Show the commit log of the main branch", True),
+        (1.1, True, "Show the commit log of the main branch", False),
+        # Nothing else leads to the tools.
+        (1.1, False, "Show the commit log of the main branch", True),
+        # A part of a message is too short to say for sure what it needs.
+        (1.1, True, "Show the commit log of the main branch and create a branch named fix", True),
+    ],
+)
+async def test_a_thread_gets_new_tools_only_if_one_is_worth_reading_the_whole_thread_again(
+    monkeypatch: pytest.MonkeyPatch, least: float, with_meta: bool, message: str, is_added: bool
+) -> None:
+    monkeypatch.setattr(offered_tools, "_WORTH_A_CACHE", least)
+    async with chatting(
+        fallback={"text": "Done."},
+        servers=real_servers(),
+        settings=Settings(search=PATIENT),
+        chat={"meta_tools": with_meta},
+    ) as place:
+        await place.say("What time is it in Tokyo?", thread="t")
+        first = offered(place.model.last)
+        await place.say(message, thread="t")
+        second = offered(place.model.last)
+
+    assert "time__get_current_time" in first
+    assert second[: len(first)] == first
+    assert (len(second) > len(first)) == is_added

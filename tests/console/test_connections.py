@@ -1,5 +1,6 @@
 """The pages of connected databases: tables, columns, keys, and the log of statements."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -107,3 +108,11 @@ async def test_only_administrators_see_connections(tmp_path: Path) -> None:
 async def test_without_a_database_the_page_says_what_to_do() -> None:
     async with open_console() as place:
         assert "No databases connected yet." in await place.page("connections")
+
+
+async def test_tables_with_numbers_are_sorted_by_the_numbers(tmp_path: Path) -> None:
+    database = run(tmp_path / "t.db", "".join(f"create table t{n} (id int);" for n in (10, 2, 1)))
+    settings = Settings(connections={"t": ConnectionTable(url=sqlite_url(database))})
+    async with open_console(settings=settings) as place:
+        page = await place.page("connection", name="t")
+    assert re.findall(r'<th scope="row"><a [^>]*table=(t\d+)"', page) == ["t1", "t2", "t10"]

@@ -9,6 +9,7 @@ from typing import get_args
 
 from starlette.responses import Response
 
+from toolgate.base.names import natural_order
 from toolgate.console.request import PageRequest
 from toolgate.console.route import Route
 from toolgate.databases.connections import (
@@ -94,6 +95,7 @@ async def _connection(request: PageRequest) -> Response:
         for table in schema.tables
         if word.casefold() in table.name.casefold() or _columns_with(table, word)
     ]
+    matching.sort(key=lambda table: natural_order(table.name))
     page = request.page_number()
     first = (page - 1) * _TABLES_PER_PAGE
     drawn = [table.name for table in schema.tables if table.kind == "table"][:_MOST_DRAWN]

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -230,13 +231,11 @@ def _editor_only_variable(config: Mapping[str, Any]) -> str:
 
 def _free_name(original: str, client: str, names: Mapping[str, object]) -> str:
     taken = {fold(server_prefix(name)) for name in names}
-    suffixes = ("", f"-{client}", *(f"-{client}-{number}" for number in range(2, 1000)))
+    numbered = (f"-{client}-{number}" for number in count(2))
+    suffixes = chain(("", f"-{client}"), numbered)
     base = readable_name(original)
-    for suffix in suffixes:
-        name = server_name(f"{base}{suffix}")
-        if fold(server_prefix(name)) not in taken:
-            return name
-    raise AssertionError("a thousand servers of one name")
+    candidates = (server_name(f"{base}{suffix}") for suffix in suffixes)
+    return next(name for name in candidates if fold(server_prefix(name)) not in taken)
 
 
 def _filled_identity(spec: ServerSpec) -> frozenset[str]:

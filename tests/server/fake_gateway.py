@@ -292,6 +292,9 @@ class FakeGateway:
 
 
 def fake_app(gateway: FakeGateway, **serve_settings: Any) -> Any:
+    async def announced(session_id: str) -> None:
+        """Nobody else is there to hear it."""
+
     settings = replace(gateway.settings, serve=ServeSettings(**serve_settings))
     return SimpleNamespace(
         gateway=gateway,
@@ -299,6 +302,10 @@ def fake_app(gateway: FakeGateway, **serve_settings: Any) -> Any:
         store=None,
         limit_shutdown=lambda: None,
         store_problem="",
+        permissions=SimpleNamespace(
+            on_session_end=lambda listener: None, announce_session_end=announced
+        ),
+        expect_turns=lambda: None,
         signer=Signer(bytes(32)),
         loop_monitor=gateway.loop_monitor,
         logins=SimpleNamespace(links=SimpleNamespace(base="", is_https=False)),

@@ -159,6 +159,37 @@ async def test_requests_of_both_eras_may_go_to_any_of_them(
     assert all(each == names[0] for each in names)
 
 
+@pytest.mark.parametrize("is_used", [False, True], ids=["parked", "with the SDK"])
+async def test_a_session_that_is_ended_in_one_has_ended_in_the_other(
+    kind: str, request: pytest.FixtureRequest, is_used: bool
+) -> None:
+    """Decision 64, within two seconds: PostgreSQL announces it."""
+    if kind != "postgres":
+        pytest.skip("replicas use PostgreSQL")
+    async with replicas(kind, request) as place, aiohttp.ClientSession() as http:
+        plain = {
+            "Accept": "application/json, text/event-stream",
+            "Authorization": f"Bearer {await place.token('anna')}",
+        }
+        opened = await post(place.urls[0], INITIALIZE, plain)
+        session = plain | {
+            "Mcp-Session-Id": opened.headers["Mcp-Session-Id"],
+            "MCP-Protocol-Version": "2025-11-25",
+        }
+        listing = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+        level = {"jsonrpc": "2.0", "id": 2, "method": "logging/setLevel"}
+        level["params"] = {"level": "error"}
+        for url in place.urls:
+            assert (await post(url, level if is_used else listing, session)).status == 200
+        async with http.delete(f"{place.urls[0]}/mcp", headers=session) as answer:
+            assert answer.status == 200
+        with anyio.fail_after(2):
+            while (await post(place.urls[1], listing, session)).status != 404:
+                await anyio.sleep(0.02)
+        assert (await post(place.urls[1], level, session)).status == 404
+        assert (await post(place.urls[0], level, session)).status == 404
+
+
 async def test_a_call_that_waits_in_one_is_approved_in_another(
     kind: str, request: pytest.FixtureRequest
 ) -> None:

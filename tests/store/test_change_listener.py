@@ -38,3 +38,20 @@ async def test_without_a_connection_the_wait_still_ends(postgres: PostgresServer
         await store.access.wait_for_change(0.2)
         await store.access.wait_for_change(0.2)
     await store.close()
+
+
+async def test_the_end_of_a_session_is_heard_by_its_id(postgres: PostgresServer) -> None:
+    url = postgres.new_schema()
+    here, there = make_sql_store(url), make_sql_store(url)
+    await here.open()
+    await there.open()
+    await here.access.wait_for_change(0.0)
+    ended = {f"session-{number}" for number in range(3)}
+    for session_id in ended:
+        await there.access.announce_session_end(session_id)
+    heard: set[str] = set()
+    with anyio.fail_after(HANG_S):
+        while heard & ended != ended:  # other tests use the same channel
+            heard.update(await here.access.wait_for_change(LONG_S))
+    await here.close()
+    await there.close()

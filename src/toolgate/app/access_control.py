@@ -158,6 +158,14 @@ class Permissions:
         """The search strategies that projects use."""
         return self._projects.optimizations
 
+    def on_session_end(self, listener: Callable[[str], None]) -> None:
+        """Call a function with the id of each session that has ended in another process."""
+        self._data.on_session_end(listener)
+
+    async def announce_session_end(self, session_id: str) -> None:
+        """Tell other processes that a session has ended."""
+        await self._data.announce_session_end(session_id)
+
     def on_change(self, listener: Callable[[], None]) -> None:
         """Call a function after each change of access data."""
         self._listeners.append(listener)

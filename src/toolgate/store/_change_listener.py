@@ -29,20 +29,25 @@ class ChangeListener:
         self._connection: psycopg.AsyncConnection | None = None
         self._retry_at = 0.0
 
-    async def wait(self, within_s: float) -> None:
-        """Return as soon as a change is announced, or after this many seconds."""
+    async def wait(self, within_s: float) -> tuple[str, ...]:
+        """Return as soon as something is announced, or after this many seconds.
+
+        Returns the announced texts; a change of the store has none.
+        """
         ends_at = monotonic() + within_s
         try:
             if self._connection is None and monotonic() >= self._retry_at:
                 self._connection = await self._connect()
             if self._connection is not None:
-                async for _ in self._connection.notifies(timeout=within_s, stop_after=1):
-                    return
+                notices = self._connection.notifies(timeout=within_s, stop_after=1)
+                if payloads := [notice.payload async for notice in notices]:
+                    return tuple(filter(None, payloads))
         except (psycopg.Error, OSError) as error:
             log.info("changes are polled", extra={"error": type(error).__name__})
             self._retry_at = monotonic() + _RETRY_S
             await self.close()
         await anyio.sleep(max(0.0, ends_at - monotonic()))
+        return ()
 
     async def close(self) -> None:
         """Close the connection. Can be called twice."""

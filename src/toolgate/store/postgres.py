@@ -12,7 +12,7 @@ from weakref import WeakSet
 
 import anyio.to_thread
 import psycopg
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, create_engine, event, func, make_url, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import ArgumentError
 
@@ -22,6 +22,7 @@ from toolgate.store._change_listener import ChangeListener
 from toolgate.store.base import SchemaUpgrade, Store
 from toolgate.store.engine import backups, schema_version
 from toolgate.store.engine import tables as _tables
+from toolgate.store.engine.database import CHANGE_CHANNEL
 from toolgate.store.sql.store import SqlStore
 
 __all__ = ["Options", "PostgresStore", "build"]
@@ -80,9 +81,15 @@ class PostgresStore(SqlStore):
         address = url.set(drivername="postgresql").render_as_string(hide_password=False)
         self._listener = ChangeListener(address)
 
-    async def wait_for_change(self, within_s: float) -> None:
-        """Return when another process has announced a change, or after `within_s` seconds."""
-        await self._listener.wait(within_s)
+    async def wait_for_change(self, within_s: float) -> tuple[str, ...]:
+        """Return what other processes have announced as soon as they do, or after `within_s`."""
+        return await self._listener.wait(within_s)
+
+    async def announce(self, text: str) -> None:
+        """Announce a text of at most 7,999 bytes to other processes."""
+        await self.write(
+            lambda connection: connection.execute(select(func.pg_notify(CHANGE_CHANNEL, text)))
+        )
 
     async def close(self) -> None:
         """Close all connections, also those on which a database that hangs is waited for."""

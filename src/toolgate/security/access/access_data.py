@@ -67,6 +67,7 @@ class AccessData:
         self._has_written_references = False
         self._is_write_failing = False
         self._listeners: list[Callable[[], None]] = []
+        self._session_listeners: list[Callable[[str], None]] = []
         self._reading = anyio.Lock()
 
     def on_change(self, listener: Callable[[], None]) -> None:
@@ -96,6 +97,17 @@ class AccessData:
     def refer_to(self, projects: Collection[str]) -> None:
         """Let rows reference projects from files; written by the next `refresh`."""
         self._references, self._has_written_references = frozenset(projects), False
+
+    def on_session_end(self, listener: Callable[[str], None]) -> None:
+        """Register a listener for ids of sessions that have ended in another process."""
+        self._session_listeners.append(listener)
+
+    async def announce_session_end(self, session_id: str) -> None:
+        """Tell other processes that a session has ended; without the store they do not hear it."""
+        try:
+            await self._store.access.announce_session_end(session_id)
+        except StoreError as error:
+            log.warning("end of a session not announced", extra={"error": error.full_text})
 
     async def refresh(self) -> None:
         """Reload if the store has changed, and write references to projects from files.
@@ -145,7 +157,9 @@ class AccessData:
         """Follow changes of the store until cancelled, and record when tokens were used."""
         is_failing, touched_at = False, anyio.current_time()
         while True:
-            await self._store.access.wait_for_change(POLL_S)
+            for session_id in await self._store.access.wait_for_change(POLL_S):
+                for listener in self._session_listeners:
+                    listener(session_id)
             try:
                 await self.refresh()
                 if anyio.current_time() - touched_at > _TOUCH_S:

@@ -122,6 +122,13 @@ class McpEndpoint:
         self._session_fast_path = SessionFastPath(app.gateway, self.sessions)
         self._opening = SessionOpening(app.gateway, self.sessions)
         self._sdk = sdk
+        self._permissions = app.permissions
+        app.permissions.on_session_end(self._end_elsewhere)
+
+    def _end_elsewhere(self, session_id: str) -> None:
+        """End a session that has ended in another process."""
+        self._session_fast_path.end_session(session_id)
+        self.sessions.end_elsewhere(session_id)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request (ASGI)."""
@@ -134,13 +141,16 @@ class McpEndpoint:
         if scope["method"] != "POST":
             credentials = presented_credentials(scope, {}, is_relay=is_relay)
             if await self._authenticate(scope, send, credentials, None):
+                session_id = header(scope, b"mcp-session-id") or ""
                 if scope["method"] == "DELETE":
-                    session_id = header(scope, b"mcp-session-id") or ""
                     self._session_fast_path.end_session(session_id)
                     if await self._opening.end(session_id, send):
+                        await self._permissions.announce_session_end(session_id)
                         return
                 with self._streams.watched(credentials, scope[_CALLER]):
                     await self._to_sdk(scope, receive, explain_errors(send, scope, None))
+                if scope["method"] == "DELETE" and self.sessions.has_ended(session_id):
+                    await self._permissions.announce_session_end(session_id)
             return
         read = await self._read(scope, receive, send, is_relay=is_relay)
         if read is None:

@@ -69,9 +69,13 @@ class SqlDatabase:
         with self._alone:  # closing a connection that another thread still uses ends the process
             self._engine.dispose()
 
-    async def wait_for_change(self, within_s: float) -> None:
-        """Return when another process may have announced a change, or after `within_s` seconds."""
+    async def wait_for_change(self, within_s: float) -> tuple[str, ...]:
+        """Return what other processes have announced as soon as they do, or after `within_s`."""
         await anyio.sleep(within_s)
+        return ()
+
+    async def announce(self, text: str) -> None:
+        """Announce a text to other processes, which `wait_for_change` returns there."""
 
     def waiting(self) -> dict[str, int]:
         """Numbers of transactions waiting to `read` and to `write`."""

@@ -241,13 +241,22 @@ class AccessRepository(Protocol):
         """
         ...
 
-    async def wait_for_change(self, within_s: float) -> None:
+    async def wait_for_change(self, within_s: float) -> tuple[str, ...]:
         """Return when another process may have changed `version`, or after `within_s` seconds.
 
-        Not every change is announced, so check `version` in any case.
+        Returns ids of sessions that other processes have announced as ended. Not every change is
+        announced, so check `version` in any case.
 
         Args:
             within_s: Seconds.
+        """
+        ...
+
+    async def announce_session_end(self, session_id: str) -> None:
+        """Let `wait_for_change` return the id of a session in all processes, if they can hear it.
+
+        Args:
+            session_id: Its id, at most 7,999 bytes.
         """
         ...
 

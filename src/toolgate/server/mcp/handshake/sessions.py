@@ -191,6 +191,24 @@ class HandshakeSessions:
         self._remember_end(self._verified[session_id].nonce)
         return True
 
+    def has_ended(self, session_id: str) -> bool:
+        """Whether the client of a session has ended it."""
+        opened = self._opened(session_id)
+        return opened is not None and str(opened["n"]) in self._ended
+
+    def end_elsewhere(self, session_id: str) -> None:
+        """End a session that its client has ended in another process."""
+        opened = self._opened(session_id)
+        nonce = "" if opened is None else str(opened["n"])
+        if opened is None or nonce in self._ended:
+            return
+        session = self._sessions.get(nonce)
+        if session is not None and session.sdk_id is not None:
+            self._wake(nonce, session)
+            session.is_ending = True
+            self._spawn_end(session.sdk_id)
+        self._remember_end(nonce)
+
     def log_level(self, opened: OpenedSession) -> str | None:
         """Return the lowest log level the client of a session wants; None if it set none."""
         session = self._sessions.get(opened.nonce)
@@ -347,7 +365,10 @@ class HandshakeSessions:
         sdk_id, session.sdk_id = session.sdk_id, None
         assert sdk_id is not None
         self._forget_or_keep(nonce, session)
-        task = asyncio.create_task(self._end(sdk_id), name="toolgate-park-session")
+        self._spawn_end(sdk_id)
+
+    def _spawn_end(self, sdk_id: str) -> None:
+        task = asyncio.create_task(self._end(sdk_id), name="toolgate-end-session")
         self._parking.add(task)
         task.add_done_callback(self._parking.discard)
 

@@ -197,9 +197,13 @@ class SqlAccessRules:
         query = select(tables.access_state.c.version)
         return await self._database.read(lambda opened: opened.execute(query).scalar()) or 0
 
-    async def wait_for_change(self, within_s: float) -> None:
+    async def wait_for_change(self, within_s: float) -> tuple[str, ...]:
         """Return when another process may have changed `version`, or after `within_s` seconds."""
-        await self._database.wait_for_change(within_s)
+        return await self._database.wait_for_change(within_s)
+
+    async def announce_session_end(self, session_id: str) -> None:
+        """Let `wait_for_change` return the id of a session in all other processes."""
+        await self._database.announce(session_id)
 
     async def add_day_usage(self, day: str, used: Mapping[str, DayUsage]) -> dict[str, DayUsage]:
         """Add usage of a day by name. Returns the totals of these names."""

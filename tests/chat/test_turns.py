@@ -203,6 +203,26 @@ async def test_turns_do_not_distort_what_conversations_of_mcp_clients_cost() -> 
 
 
 @pytest.mark.anyio
+async def test_the_same_call_with_the_same_result_is_not_paid_for_fifty_times() -> None:
+    async with chatting(fallback=CALL, servers={"weather": weather()}) as place:
+        text = await place.text("What is the weather forecast in Bonn?", thread="t")
+        requests = len(place.model.chats)
+        place.model.script({"text": "Fine."})
+        assert await place.text("And now?", thread="t") == "Fine."
+
+    assert requests == 5
+    assert "the same call 5 times in a row" in text
+
+
+@pytest.mark.anyio
+async def test_a_call_whose_result_changes_is_repeated_as_often_as_a_turn_may() -> None:
+    seen = iter(range(100))
+    changing = FakeUpstream({"forecast": lambda _: text_result(f"{next(seen)} degrees")})
+    async with chatting(*[CALL] * 8, {"text": "Enough."}, servers={"weather": changing}) as place:
+        assert await place.text("What is the weather forecast in Bonn?") == "Enough."
+
+
+@pytest.mark.anyio
 async def test_a_turn_that_is_cut_off_or_runs_out_stands_in_the_audit_too() -> None:
     endless = [CALL for _ in range(4)]
     async with chatting(*endless, servers={"weather": weather()}, chat={"max_steps": 2}) as place:

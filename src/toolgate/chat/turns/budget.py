@@ -14,8 +14,8 @@ class BudgetExceededError(Exception):
     def __init__(self, limit: str, sentence: str) -> None:
         super().__init__(sentence)
         self.limit = limit
-        """Name of the setting in `[chat]`; `lookups` or `repeated_request` if a model repeats
-        itself."""
+        """Name of the setting in `[chat]`; `lookups`, `repeated_request` or `repeated_calls` if a
+        model repeats itself."""
         self.sentence = sentence
         """The message for the user."""
 

@@ -6,6 +6,7 @@ accept.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import cast
 
 from toolgate.chat.base import Policy
@@ -18,6 +19,7 @@ __all__ = [
     "clean_messages",
     "last_question",
     "repair",
+    "repeated_steps",
     "stub_of",
     "unanswered",
     "without_internal",
@@ -100,6 +102,18 @@ def unanswered(messages: Sequence[Message]) -> tuple[ToolCall, ...]:
             answered = {message.call_id for message in messages[at + 1 :] if message.role == "tool"}
             return tuple(call for call in messages[at].calls if call.call_id not in answered)
     return ()
+
+
+def repeated_steps(messages: Sequence[Message]) -> int:
+    """Return how many steps at the end made the same calls with the same results; at least 0."""
+    steps: list[tuple[list[tuple[str, str]], list[object]]] = []
+    for message in messages:
+        if message.role == "assistant":
+            steps.append(([(call.name, call.arguments) for call in message.calls], []))
+        elif message.role == "tool" and steps:
+            steps[-1][1].append(message.content)
+    same = takewhile(lambda step: step == steps[-1] and step[0], reversed(steps))
+    return sum(1 for _ in same)
 
 
 def without_internal(messages: Sequence[Message]) -> tuple[Message, ...]:

@@ -12,8 +12,9 @@ import anyio
 
 from toolgate.catalog import CatalogEntry
 from toolgate.chat.base import SQL, Route, TurnState, Update
+from toolgate.chat.turns.budget import BudgetExceededError
 from toolgate.chat.turns.lookups import look_up_before, retrieve
-from toolgate.chat.turns.messages import last_question, unanswered
+from toolgate.chat.turns.messages import last_question, repeated_steps, unanswered
 from toolgate.chat.turns.model_answer import answer
 from toolgate.chat.turns.offered_tools import find_tools, offer_of
 from toolgate.chat.turns.pending_calls import PendingCall
@@ -53,6 +54,10 @@ _SURE = 0.9
 """Confidence in [0, 1] from which a keyword counts as certain: that of whole matches in the
 keyword stage (chosen)."""
 
+
+_SAME_STEPS = 5
+"""Steps in a row with the same calls and results, after which a turn ends (chosen): a model may try
+again, but each try is a paid request, and a turn may have fifty."""
 
 _TRAINING_WAIT_S = 1.0
 """Seconds of the first training after a start for which turns wait (chosen): a pack of some hundred
@@ -211,7 +216,17 @@ def _tool_event(turn: Turn, status: str, tool: str, arguments: Json, **more: Any
 
 
 async def complete(turn: Turn, state: TurnState) -> Update:
-    """Get the next answer of the model."""
+    """Get the next answer of the model.
+
+    Raises:
+        BudgetExceededError: A limit of the turn is reached, or the model only repeats itself.
+    """
+    if repeated_steps(state.get("messages", [])) >= _SAME_STEPS:
+        raise BudgetExceededError(
+            "repeated_calls",
+            f"I had to stop here: the model made the same call {_SAME_STEPS} times in a row, and "
+            "its result was always the same.",
+        )
     turn.budget.step()
     messages = await prompt_of(turn, state)
     reply = await answer(turn, messages)

@@ -491,3 +491,17 @@ async def test_an_answer_that_a_client_has_begun_is_continued(engine: str) -> No
 
         assert answer["choices"][0]["message"]["content"] == " a time."
         assert roles(place.model.last)[1:] == ["user", "assistant"]
+
+
+@pytest.mark.anyio
+async def test_results_of_calls_that_nobody_made_are_not_sent_to_the_model() -> None:
+    result = {"role": "tool", "tool_call_id": "call_1", "content": "42"}
+    async with chatting(fallback={"text": "Fine."}) as place:
+        status, body = await place.post(
+            "/v1/chat/completions", {"model": "main", "messages": [result]}
+        )
+        asked = len(place.model.chats)
+
+    assert status == 400
+    assert "no message of the user" in body["error"]["message"]
+    assert asked == 0

@@ -338,12 +338,13 @@ def _check(request: TurnRequest) -> None:
     Raises:
         ArgumentError: There is no user message.
     """
-    if request.messages and request.messages[-1].role == "tool":
+    if any(message.role == "user" for message in request.messages):
         return
-    if not any(message.role == "user" for message in request.messages):
-        raise ArgumentError(
-            "There is no message of the user.", hint='Send one with the role "user".'
-        )
+    is_result = bool(request.messages) and request.messages[-1].role == "tool"
+    # A thread knows the calls; a conversation without one must contain them.
+    if is_result and (request.thread or any(message.calls for message in request.messages)):
+        return
+    raise ArgumentError("There is no message of the user.", hint='Send one with the role "user".')
 
 
 def _look_at(task: "asyncio.Task[Outcome]") -> None:

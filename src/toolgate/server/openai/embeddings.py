@@ -63,7 +63,7 @@ def read_embeddings(body: Json, embedder: str) -> EmbeddingsRequest:
     texts = [given] if isinstance(given, str) else json_array(given)
     if not texts or not all(isinstance(text, str) and text for text in texts):
         raise ArgumentError(
-            "'input' is neither a string nor a list of strings.",
+            "'input' is neither a string nor a list of strings, or a string is empty.",
             allowed="Allowed: a text, or a list of texts that are not empty.",
             hint="Send texts instead of numbers of tokens.",
         )

@@ -399,6 +399,7 @@ def test_what_only_an_editor_can_fill_in_is_copied_disabled_and_stays_in_its_cli
     assert done.returncode == 0, done.stderr
     reason = "only its client can resolve ${workspaceFolder}"
     assert f"'ws' stays in Cursor: {reason}." in done.stderr
+    assert f"ws: disabled; {reason}.\n    -> Write the value in [server.ws]." in done.stdout
     assert f"# from Cursor, ~/.cursor/mcp.json; disabled: {reason}\n" in config_of(home).read_text()
     servers = {server.name: server for server in load(config_of(home)).servers}
     assert {name: server.enabled for name, server in servers.items()} == {

@@ -45,8 +45,13 @@ def known_readiness(choice: Choice) -> Readiness:
     if choice.needs:
         step = f"Set it where Toolgate runs: export {choice.needs}=VALUE"
         return Readiness(name=name, state=f"needs {choice.needs}", next_step=step)
-    if choice.off or config.get("disabled") is True or config.get("enabled") is False:
-        return Readiness(name=name, state="disabled", found=choice.off)
+    if choice.off:
+        step = f"Write the value in [server.{name}]. Then: toolgate servers enable {name}"
+        return Readiness(
+            name=name, state="disabled", found=f"disabled; {choice.off}.", next_step=step
+        )
+    if config.get("disabled") is True or config.get("enabled") is False:
+        return Readiness(name=name, state="disabled")
     command = config.get("command")
     is_known = isinstance(command, str) and "$" not in command
     if is_known and shutil.which(expand_home(str(command))) is None:

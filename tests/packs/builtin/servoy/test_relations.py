@@ -427,6 +427,21 @@ async def test_a_change_that_cannot_be_is_refused(
     assert files(root) == before
 
 
+@pytest.mark.parametrize("properties", [{}, {"comment": "Read this"}])
+async def test_a_lone_column_for_one_that_exists_is_named(
+    tmp_path: Path, properties: dict[str, Any]
+) -> None:
+    """It was ignored without a word."""
+    said = await call(
+        make(tmp_path),
+        "openRelation",
+        name="orders_to_customers",
+        primaryColumn="customerid",
+        properties=properties,
+    )
+    assert "No pair of keys was made, since 'foreignColumn' is missing." in said.text
+
+
 async def test_relations_are_listed_as_the_original_lists_them(tmp_path: Path) -> None:
     root = make(tmp_path)
     await call(root, "openRelation", **NEW)

@@ -318,6 +318,51 @@ async def test_what_is_given_and_not_used_is_named(tmp_path: Path) -> None:
     assert "Not used, since 'dataSource' was given: customValues." in said.text
 
 
+async def test_a_value_that_is_there_is_not_added_again_and_it_is_said(tmp_path: Path) -> None:
+    """The answer was only "Changed", although one of two values was left out."""
+    root = make(tmp_path)
+    said = await call(root, "openValueList", name="order_status", addValues=["Done|9", "Active|1"])
+
+    assert "Not added, since the list has it already: Active." in said.text
+    assert said.structured["values"] == [*("Active", "Inactive|0", "Pending", "Done|9")]
+
+
+async def test_a_value_that_is_removed_and_added_stores_something_else(tmp_path: Path) -> None:
+    """It was removed and not added, and the tool reported success."""
+    root = make(tmp_path)
+    said = await call(
+        root, "openValueList", name="order_status", removeValues=["Active"], addValues=["Active|1"]
+    )
+
+    assert said.structured["values"] == ["Inactive|0", "Pending", "Active|1"]
+
+
+async def test_all_values_can_be_removed(tmp_path: Path) -> None:
+    """The tool reported that nothing had to be changed."""
+    root = make(tmp_path)
+    gone = ["Active", "Inactive", "Pending"]
+    said = await call(root, "openValueList", name="order_status", removeValues=gone)
+
+    assert not said.is_error
+    assert said.structured["values"] == []
+
+
+async def test_values_with_a_bar_of_their_own_are_told_apart(tmp_path: Path) -> None:
+    """Only the text before the first bar was compared."""
+    root = make(tmp_path)
+    await call(root, "openValueList", name="sizes", customValues=["a\\|b", "a\\|c"])
+    said = await call(root, "openValueList", name="sizes", removeValues=["a\\|b"])
+
+    assert said.structured["values"] == ["a\\|c"]
+
+
+async def test_the_older_name_of_the_values_is_named_if_it_is_not_used(tmp_path: Path) -> None:
+    root = make(tmp_path)
+    for name in ("order_status", "sizes"):
+        said = await call(root, "openValueList", name=name, customValues=["a"], values=["b"])
+        assert "Not used, since 'customValues' was given: values." in said.text
+
+
 async def test_value_lists_are_listed_as_the_original_lists_them(tmp_path: Path) -> None:
     root = make(tmp_path)
     numbers = "\n".join(str(number) for number in range(1, 9))

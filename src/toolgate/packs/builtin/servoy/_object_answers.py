@@ -39,6 +39,7 @@ def open_existing(
     name: str,
     described: Described,
     update: Callable[[ServoyCall, StoredObject], str] | None,
+    note: str = "",
 ) -> Answer:
     """Answer an object that exists, after a change if there is one.
 
@@ -48,12 +49,12 @@ def open_existing(
         name: Its name.
         described: Describes it.
         update: Changes it in an exclusive call, and returns a note; None: nothing is changed.
+        note: What of the request was not used; empty: all of it was.
 
     Raises:
         ToolRefusedError: It cannot be changed like this; nothing was changed.
     """
     objects = call.workspace.find_objects(kind, name)
-    note = ""
     if update is not None:
         if outside := object_outside_target(call, objects):
             return answer(approval_question(call, "update", kind, outside))
@@ -61,7 +62,7 @@ def open_existing(
             stored = alone.preferred(alone.workspace.find_objects(kind, name))
             if stored is None:
                 raise ToolRefusedError(f"{capital(kind)} '{name}' not found.")
-            note = update(alone, stored)
+            note = f"{update(alone, stored)} {note}".strip()
         call = call.reloaded()
         objects = call.workspace.find_objects(kind, name)
     return show_objects(

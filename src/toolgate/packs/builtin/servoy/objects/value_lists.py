@@ -392,12 +392,15 @@ def update_value_list(
     stored = stored.editable()
     fields = stored.fields
     before: dict[str, Any] = as_json(fields)
-    source = _completed(fields, source, added, removed)
     note = ""
-    if source.method or source.relation or source.source or source.values:
+    if added or removed:
+        source, note = _with_values(fields, source, added, removed)
+    source = _completed(fields, source)
+    # All values may have been removed.
+    if source.method or source.relation or source.source or source.values or removed:
         for key in _ORIGIN:
             fields.pop(key, None)
-        note = _set_source(call, fields, source)
+        note = f"{note} {_set_source(call, fields, source)}".strip()
     elif source.display or source.returned:
         raise ToolRefusedError(
             f"Value list '{stored.name}' takes its values from no table, so it has no columns. "
@@ -421,33 +424,45 @@ def _sort_of(call: ServoyCall, fields: Fields, text: str) -> str:
     return _sort(text, next(iter(columns_of(fields)), ""), table)
 
 
-def _completed(
+def _with_values(
     fields: Fields, source: ValueListSource, added: Sequence[str], removed: Sequence[str]
-) -> ValueListSource:
-    """Complete the given source with the current values of the list if only a part changes.
+) -> tuple[ValueListSource, str]:
+    """Return the source with values removed, then added at the end, and a note.
+
+    A value that is removed and added, with another one to store, takes the new one.
 
     Raises:
         ToolRefusedError: The list has no custom values to add to or remove from, or a value to
             remove does not exist.
     """
-    if added or removed:
-        if type_of(fields) != CUSTOM or source.values:
-            raise ToolRefusedError(
-                "Values can be added to and removed from a list of custom values only, and not "
-                "together with 'customValues'. Nothing was changed."
-            )
-        present = values_of(fields)
-        shown = {line.split("|")[0].strip().casefold(): line for line in present}
-        gone = [value.strip() for value in removed]
-        missing = [value for value in gone if value.split("|")[0].casefold() not in shown]
-        if missing:
-            raise ToolRefusedError(
-                f"The list has no value {', '.join(map(repr, missing))}. Its values: "
-                f"{', '.join(present)}. Nothing was changed."
-            )
-        drop = {shown[value.split("|")[0].casefold()] for value in gone}
-        new = [v for v in added if v.split("|")[0].strip().casefold() not in shown]
-        return replace(source, values=[*(line for line in present if line not in drop), *new])
+    if type_of(fields) != CUSTOM or source.values:
+        raise ToolRefusedError(
+            "Values can be added to and removed from a list of custom values only, and not "
+            "together with 'customValues'. Nothing was changed."
+        )
+    shown = {_display_key(line): line for line in values_of(fields)}
+    missing = [value for value in removed if _display_key(value) not in shown]
+    if missing:
+        raise ToolRefusedError(
+            f"The list has no value {', '.join(map(repr, missing))}. Its values: "
+            f"{', '.join(values_of(fields))}. Nothing was changed."
+        )
+    drop = {_display_key(value) for value in removed}
+    kept = [line for line in values_of(fields) if _display_key(line) not in drop]
+    kept_keys = {_display_key(line) for line in kept}
+    new = [value for value in added if _display_key(value) not in kept_keys]
+    present = [shown[_display_key(value)] for value in added if _display_key(value) in kept_keys]
+    note = f"Not added, since the list has it already: {', '.join(present)}." if present else ""
+    return replace(source, values=[*kept, *new]), note
+
+
+def _display_key(value: str) -> str:
+    """Return the displayed text of a value, ignoring case; an escaped bar belongs to it."""
+    return re.split(r"(?<!\\)\|", value, maxsplit=1)[0].strip().casefold()
+
+
+def _completed(fields: Fields, source: ValueListSource) -> ValueListSource:
+    """Complete the given source with the current values of the list if only a part changes."""
     has_origin = source.method or source.relation or source.source or source.values
     if has_origin or not (source.display or source.returned) or type_of(fields) != DATABASE:
         return source

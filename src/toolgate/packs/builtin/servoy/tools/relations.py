@@ -96,8 +96,9 @@ def open_relation(
         pair=_one_pair(primaryColumn, foreignColumn, has_keys=bool(pairs)),
         properties=properties,
     )
+    missing = "" if pairs else _about_missing_column(primaryColumn, foreignColumn)
     if call.workspace.find_objects("relation", name):
-        return _opened(call, name, change)
+        return _opened(call, name, change, missing)
     if not primaryDataSource.strip() or not foreignDataSource.strip():
         raise relation_not_found(call, name)
     ends = RelationEnds(
@@ -108,7 +109,7 @@ def open_relation(
     )
     with call.exclusive() as alone:
         if alone.workspace.find_objects("relation", name):
-            return _opened(alone, name, change)
+            return _opened(alone, name, change, missing)
         create_relation(alone, name, ends, properties, pairs)
     after = call.reloaded()
     created = after.workspace.find_objects("relation", name)
@@ -134,11 +135,18 @@ def _one_pair(primary: str, foreign: str, *, has_keys: bool) -> KeyPair | None:
     return KeyPair(primary=primary.strip(), foreign=foreign.strip())
 
 
+def _about_missing_column(primary: str, foreign: str) -> str:
+    if bool(primary.strip()) == bool(foreign.strip()):
+        return ""
+    missing = "foreignColumn" if primary.strip() else "primaryColumn"
+    return f"No pair of keys was made, since '{missing}' is missing."
+
+
 def _about_keys(call: ServoyCall, ends: RelationEnds, keys: list[KeyPair]) -> str:
     notes: list[str] = []
-    if not keys and bool(ends.primary_column) != bool(ends.foreign_column):
-        missing = "foreignColumn" if ends.primary_column else "primaryColumn"
-        notes.append(f"No pair of keys was made, since '{missing}' is missing.")
+    missing = _about_missing_column(ends.primary_column, ends.foreign_column)
+    if not keys and missing:
+        notes.append(missing)
     elif not keys and not ends.primary_column:
         notes.append("No pair of keys was made, since no columns were given.")
     if not call.databases.names:
@@ -148,12 +156,12 @@ def _about_keys(call: ServoyCall, ends: RelationEnds, keys: list[KeyPair]) -> st
     return " ".join(notes)
 
 
-def _opened(call: ServoyCall, name: str, change: RelationChange) -> Answer:
+def _opened(call: ServoyCall, name: str, change: RelationChange, note: str) -> Answer:
     def update(alone: ServoyCall, stored: StoredObject) -> str:
         return change_note(update_relation(alone, stored, change))
 
     has_changes = change != RelationChange()
-    return open_existing(call, "relation", name, _described, update if has_changes else None)
+    return open_existing(call, "relation", name, _described, update if has_changes else None, note)
 
 
 def _listed(stored: StoredObject) -> dict[str, Any]:

@@ -116,19 +116,25 @@ def open_value_list(
         sort=sortOptions,
         properties=properties,
     )
+    ignored = _about_values(customValues, values)
     if call.workspace.find_objects("value list", name):
-        return _opened(call, name, source, addValues, removeValues)
+        return _opened(call, name, source, addValues, removeValues, ignored)
     if removeValues:
         raise ToolRefusedError(f"Value list '{name}' not found. Nothing was changed.")
     source = replace(source, values=[*source.values, *addValues])
     with call.exclusive() as alone:
         if alone.workspace.find_objects("value list", name):
-            return _opened(alone, name, source, [], [])
-        note = create_value_list(alone, name, source)
+            return _opened(alone, name, source, [], [], ignored)
+        note = f"{create_value_list(alone, name, source)} {ignored}".strip()
     after = call.reloaded()
     created = after.workspace.find_objects("value list", name)
     text = f"Value list '{name}' created successfully"
     return show_objects(after, text, created, _described, note)
+
+
+def _about_values(custom: list[str], older: list[str]) -> str:
+    is_ignored = custom and older and custom != older
+    return "Not used, since 'customValues' was given: values." if is_ignored else ""
 
 
 def _columns(given: str | list[str]) -> list[str]:
@@ -142,13 +148,16 @@ def _opened(
     source: ValueListSource,
     added: list[str],
     removed: list[str],
+    ignored: str,
 ) -> Answer:
     def update(alone: ServoyCall, stored: StoredObject) -> str:
         changed, note = update_value_list(alone, stored, source, added=added, removed=removed)
         return f"{change_note(changed)} {note}".strip()
 
     has_changes = source != ValueListSource(properties={}) or added or removed
-    return open_existing(call, "value list", name, _described, update if has_changes else None)
+    return open_existing(
+        call, "value list", name, _described, update if has_changes else None, ignored
+    )
 
 
 def _listed(stored: StoredObject) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Find the parts of a message that decline something, ask how it is worded, or only mention it.
+"""Find the parts of a message that decline, quote or only mention something, or ask its wording.
 
 "Don't create a relation, make a value list" asks for a value list, and "how do I spell relation"
 for neither. Rules for English, German, French, Spanish, Portuguese, Italian, Dutch and Chinese;
@@ -9,6 +9,7 @@ import re
 from typing import Final
 
 from toolgate.intents.detection.mentions import asks_for_something, is_mention
+from toolgate.intents.detection.quotations import without_quotations
 from toolgate.intents.detection.statements import is_remark
 from toolgate.intents.patterns import late_pattern
 
@@ -35,7 +36,7 @@ _REQUESTED: Final = late_pattern(
 _DECLINED: Final = late_pattern(
     r"""^(?:(?:and|so|well|ok(?:ay)?|no|oh|also|und|nein|et|non|y|e|não|en|nee)[\s,]++)*
     (?: (?:please\s+)?(?:do\ not|don['’]?t|dont|never)\s+
-        (?!you\b|know\b|understand\b|see\b|have\b)\w
+        (?!you\b(?!\ dare\b)|know\b|understand\b|see\b|have\b)\w
       | (?:i|we|you)\ (?:really\ |certainly\ )?(?:do\ not|don['’]?t|dont|did\ not|didn['’]?t)
         \s+(?:want|need|mean|care|like|ask)\b
       | (?:i['’]?m|i\ am|we\ are|we['’]re)\ not\ (?:asking|looking|interested|talking|after)\b
@@ -55,13 +56,22 @@ _DECLINED: Final = late_pattern(
         \ (?:needed|necessary|wanted)\b
       | .{1,60}\b(?:no\ longer|not)\ (?:needed|necessary|required|of\ interest)\b
       | no\ (?:more\ )?(?:thanks|thank\ you)\b
-      | no\ (?:new|more|further)\ \w | (?:i|we)\ (?:no\ longer|can['’]?t)\ (?:need|want|require)\b
+      | no\ (?:new|more|further)\ (?!than\b)\w
+      | (?:i|we)\ (?:no\ longer|can['’]?t)\ (?:need|want|require)\b
       | no\ (?:\w+\ ){1,3}(?:needed|required|wanted|necessary)\b
       | (?:please\ |kindly\ )*refrain\ from\b
       | (?:there\ is\ )?no\ need\ (?:to|for)\b | not\ (?:a|an|the|any|my|our|this|that)\b
       | (?:stop|forget|skip|ignore|cancel)\ (?:about\ )?(?:it|that|this)\b
       | (?:instead\ of|rather\ than|without)\b
       | (?:you|we|i)\ can\ skip\b | (?:i['’]?m\ |we['’]?re\ )?not\ interested\b
+      | (?:please\s+)?(?:show|give|tell|list|make|create|open)\ (?:(?:me|us)\ )?no\ (?!(?:more|fewer
+        |less|later|earlier)\b)\w
+      | (?:(?:can|could|would|will)\ you\ )?(?:please|kindly)\ not\ \w
+      | (?:i|we)\ (?:said|told\ you)\ (?:to\ )?(?:not|never|do\ not|don['’]?t)\b
+      | (?:i|we)(?:['’]d|\ would)\ prefer\ (?:you\ )?not\b
+      | (?:it|that)(?:['’]s|\ is)\ not\b.{1,60}\b(?:i|we)\ (?:want|need|mean|meant|asked\ for)\b
+      | .{1,60}\b(?:isn['’]?t|is\ not|aren['’]?t|are\ not)
+        \ (?:what\ (?:i|we)\b|important\b|relevant\b)
       | stop\ \w+ing\b | let['’]?s\ (?:hold\ off|skip|drop|forget|postpone)\b
       | (?:i|we)\ (?:won['’]?t|will\ not|wouldn['’]?t)\ be\ \w+ing\b
       | (?:i|we)['’]?d\ rather\ (?:you|we)\ (?:didn['’]?t|did\ not)\b
@@ -78,8 +88,13 @@ _DECLINED: Final = late_pattern(
       | (?:bitte\s+)?(?:nicht|kein|keine|keinen|keinem|niemals|nie)\b
       | (?:ich|wir)\ (?:will|möchte|brauche|wollen|möchten|brauchen|meine)\b.*\b
         (?:nicht|keine?[nmrs]?)\b
-      | (?:bitte\s+)?\w+\ (?:(?:jetzt|bitte|mir|uns|bloß|bloss|nur|ja|erst\ mal|auf)\ )?
+      | (?:bitte\s+)?\w+\ (?:(?:jetzt|bitte|mir|uns|bloß|bloss|nur|ja|erst\ mal|auf)\ ){0,3}
         (?:keine?[nmrs]?)\b
+      | (?:bitte\s+)?(?:zeige?|nenne?|gib|liste|erstelle?|lege?|lösche?|öffne|ändere?|mache?)
+        \ (?:(?:jetzt|bitte|mir|uns|bloß|bloss|ja)\ ){0,3}nicht\ (?:den|die|das|dem|der|mehr)\b
+      | .{1,60}\bbitte\ nicht\b | (?:lass|lasst|lassen\ sie)\b.{1,50}\bweg$
+      | (?:er|sie|es|ihr)\ (?:soll|sollen|sollt|darf|dürfen|dürft)\b.{0,20}
+        \b(?:nicht|keine?[nmrs]?)\b
       | (?!(?:ich|wir|man|warum|wieso|weshalb)\b)
         (?!.*\b(?:geht|gehen|funktionier\w*|klappt|stimmt|stimmen|öffnet|finde|sehe|weiß|kenne)\b)
         .{3,80}\ nicht(?:\ (?:mehr|jetzt|an|ab|aus|auf))?$
@@ -105,6 +120,11 @@ _DECLINED: Final = late_pattern(
       | (?:surtout\ )?ne\ \w+\ (?:surtout\ |plus\ |pas\ )?(?:aucune?|surtout\ pas|vraiment\ pas)\b
       | (?:touche|crée|fais|ouvre|supprime|efface|change|modifie|ajoute|bouge|montre)[sz]?
         \ (?:pas|plus|rien|à\ rien)\b
+      | (?:s'il\ (?:te|vous)\ pla[iî]t\s+)?ne\ (?:m['’]|me\ |nous\ |l['’]|le\ |la\ |les\ |lui\ )\w+
+        \ (?:surtout\ |vraiment\ )?(?:pas|plus|jamais|rien|aucune?)\b
+      | (?:merci|prière)\ de\ ne\ (?:pas|plus|jamais)\b | inutile\ d['’]\w
+      | .{1,60}\bne\ (?:m['’]|me\ |nous\ )(?:intéress\w+|serv\w+)\ (?:pas|plus|à\ rien)\b
+      | (?:tu|vous)\ n['’]\w+\ (?:pas|plus)\ (?:à|besoin)\b
       | il\ n['’]est\ (?:pas|plus)\ (?:nécessaire|utile|question)\b
       | ne\ \w+\ (?:surtout|plus|vraiment)\ (?:pas\ )?\w | (?:plus\ )?(?:pas\ )?besoin\ d
       | (?:on|je|nous)\ (?:n['’]|ne\ )\w+.{0,12}\b(?:pas|plus|aucune?)\b | ça\ ne\ sert\b
@@ -124,6 +144,8 @@ _DECLINED: Final = late_pattern(
       | (?:ya\ )?no\ (?:hace\ falta|es\ necesario|me\ interesan?|te\ pido|me\ hace\ falta
         |necesitamos|queremos|necesitas|tienes\ que)\b | ya\ no\b | olvida\b | nada\ de\b
       | .{1,30}\b(?:no|não|non)\ (?:quiero|deseo|necesito|quero|desejo|preciso|voglio|desidero)\b
+      | (?:(?:te|le|os|les)\ (?:pido|ruego)|prefiero)\ que\ no\b
+      | .{1,60}\bno\ (?:me|nos)\ (?:interesan?|importan?|sirven?|hacen?\ falta)\b
       | ning[uú]na?\b | (?:déjalo|deja|dejad|deje)\ (?:el|la|los|las|eso|como|estar|así)\b
       | (?:por\ favor\s+)?no\ (?:me\ |te\ |lo\ |la\ |los\ |las\ )?\w{2,}(?:es|as|éis|áis)\b
       | .{1,60}\bya\ no\ (?:hace|se|lo|la|es)\b
@@ -146,7 +168,8 @@ _DECLINED: Final = late_pattern(
       | non\ (?:voglio|creare|aprire|cancellare|mostrare|cambiare|cercare
         |mi\ serv(?:e|ono)|mi\ interessa(?:no)?|serve|ti\ chiedo|occorre|c'è\ bisogno)\b
       | non\ (?:ho|abbiamo|devi|dovete|vogliamo|c'è|è|me|ti|mi|lo|la|li|le)\b
-      | (?:per\ favore\s+)?non\ \w{3,}(?:are|ere|ire|arl[aeio]|erl[aeio])\b
+      | (?:per\ favore\s+)?non\ \w{3,}(?:are|ere|ire|arl[aeio]|erl[aeio]
+        |armi|arci|ermi|erci|irmi|irci)\b
       | lascia\ (?:il|la|i|le|gli|tutto|così|com)\b
       | .{1,60}\bnon\ (?:serv(?:e|ono)|è\ necessari[oa]|occorr(?:e|ono))\b
       | (?:niente|nessun[ao']?|dimentica|lascia\ (?:stare|perdere))\b
@@ -157,6 +180,10 @@ _DECLINED: Final = late_pattern(
       | .{1,60}\b(?:può|possono)\ aspettare$ | .{1,60}\b(?:va|vanno)\ bene\ così$
       | (?:ik|we)\ (?:wil|willen|hoef|hoeven|heb|hebben|vraag)\ (?:\w+\ )?(?:g[eé][eé]n|niet)\b
       | .{1,60}\b(?:hoeft|hoeven|is|zijn)\ (?:\w+\ )?niet\ (?:meer\ )?(?:nodig)?\b$
+      | (?:toon|geef|maak|open|laat|vertel)\ (?:(?:me|mij|ons|alsjeblieft|nu|maar)\ ){0,3}geen\b
+      | laat\b.{1,60}\bniet\ zien$
+      | (?:ik|we|wij)\ (?:wil|willen|hoef|hoeven)\b.{1,60}\bniet\ (?:zien|hebben|weten|horen)$
+      | (?:ik|we|wij)\ (?:heb|hebben)\b.{1,60}\bniet\ (?:meer\ )?nodig$
       | je\ (?:hoeft|moet)\b.{0,40}\b(?:niet|geen)\b | (?:nee\ )?niet\ (?:doen|nodig|meer)\b
       | (?:het|er)\ is\ niet\ (?:meer\ )?nodig\b | geen\ (?:\w+\ ){1,3}graag$
       | (?:g[eé][eé]n|vergeet|laat)\ (?!(?:me|mij|eens|het\ me|zien)\b)\w
@@ -209,7 +236,10 @@ _WORDING: Final = late_pattern(
         |sur)\b
       | (?:t[íi]tulo|eslogan|slogan|chiste|piada)\ (?:para|sobre)\b
       | (?:titolo|slogan|barzelletta)\ (?:per|su)\b | (?:titel|kop|grap)\ (?:voor|over)\b
-      | what\ does\b.{1,60}\bmean\b | what['’]?s\ another\ word\ for\b
+      | what\ does\b.{1,60}\bmean\b
+      | (?:another|other|nicer|better|different|shorter)\ (?:words?|terms?|expressions?|synonyms?)
+        \ for\b | synonyms?\ (?:for|of)\b | wie\ nennt\ man\b | comment\ appelle-t-on\b
+      | cómo\ se\ llama\ en\b | como\ se\ chama\ em\b
       | wie\ (?:schreibt|buchstabiert|spricht|übersetzt|sagt|formuliert)\ man\b
       | was\ (?:bedeutet|heißt)\b
       | comment\ (?:écrit|prononce|traduit|dit|épelle)-on\b | que\ (?:veut\ dire|signifie)\b
@@ -280,9 +310,10 @@ def refers_back(text: str) -> bool:
 
 
 def without_declined(text: str) -> str:
-    """Replace what is declined, a question about wording or only told with as many blanks."""
+    """Replace what is declined, quoted, only told, or a question of wording with as many blanks."""
     if len(text) > _LONGEST:
         return text
+    text = without_quotations(text)
     tells = not asks_for_something(text)
     pieces: list[str] = []
     at, is_blanked, asks_about_next = 0, False, False

@@ -136,3 +136,56 @@ def test_an_intent_that_only_shows_suggests_nothing_for_a_new_object() -> None:
     )
     assert tool_of(forms, "create a form for orders") is None
     assert tool_of(forms, "open the form orders") == "openForm"
+
+
+REFUNDS = Intent(
+    name="refunds",
+    tool="give_refund",
+    tools=("give_refund", "list_refunds"),
+    keywords={"en": Keywords(exact=("refund", "refunds", "Erstattungen", "remboursements"))},
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "tool"),
+    [
+        ("show me the last 3 refunds", "list_refunds"),
+        ("how many refunds did we give this week", "list_refunds"),
+        ("zeig mir die letzten Erstattungen", "list_refunds"),
+        ("montre-moi les derniers remboursements", "list_refunds"),
+        ("refund order 12", "give_refund"),
+        ("give me a refund for order 12", "give_refund"),
+        ("how do I get a refund?", "give_refund"),
+        ("is a refund possible for order 12?", "give_refund"),
+        ("show me a new refund", "give_refund"),
+    ],
+)
+def test_what_asks_to_see_something_does_not_suggest_the_tool_that_changes_it(
+    text: str, tool: str
+) -> None:
+    """`show me the last 3 refunds` suggested to give one."""
+    assert tool_of(REFUNDS, text) == tool
+
+
+FORMS = Intent(
+    name="forms",
+    tools=("open_form", "list_forms"),
+    keywords={"en": Keywords(exact=("form", "forms"))},
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "tool"),
+    [
+        ("open a form for customers", "open_form"),
+        ("which forms are there?", "list_forms"),
+        ("show me all forms", "list_forms"),
+        ("delete the order form", None),
+        ("create a form", None),
+    ],
+)
+def test_an_intent_without_a_main_tool_suggests_the_tool_that_is_named(
+    text: str, tool: str | None
+) -> None:
+    """Packs that only list their tools got no suggestion for any message."""
+    assert tool_of(FORMS, text) == tool

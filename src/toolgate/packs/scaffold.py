@@ -84,7 +84,7 @@ def _checked(name: str, kind: str) -> str:
 
 
 _PACK: Final = """\
-# A pack teaches Toolgate a domain. What each key means: docs/packs.md.
+# A pack teaches Toolgate a domain. What each key means: docs/pack-files.md.
 name = "$pack"
 version = "0.1.0"
 description = "What people ask about $subject, and how it is done."

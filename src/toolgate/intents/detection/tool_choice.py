@@ -90,6 +90,18 @@ _CREATES_OR_SHOWS: Final = frozenset(
     {"add", "create", "find", "get", "list", "make", "new", "open", "read", "show", "view"}
 )
 """Verbs of tools that neither delete nor rename; others, such as "manage", may do everything."""
+_DISPLAYS: Final = late_pattern(
+    r"""^\W*(?:(?:please|(?:can|could|would|will)\ you|i\ want\ to|i['’]d\ like\ to|let\ me|bitte
+        |por\ favor)\s+)*
+      (?: show | view | see | display | list | which | how\ many | what\ (?:are|were)
+        | zeig\w* | welche\w* | wie\ viele | montre\w* | affiche\w* | quel\w* | combien
+        | mu[eé]stra\w* | cu[aá]\w+ | mostr[ae]\w* | quais | quant[oaie]s? | quali | toon | welke
+        | hoeveel )\b""",
+    re.VERBOSE | re.IGNORECASE,
+)
+"""The start of a message that asks to see what there is; narrower than `_LOOKS`."""
+_MAY_SHOW: Final = _LOOK_VERBS | _CREATES_OR_SHOWS
+"""Verbs of main tools that a message that asks to see something may well mean."""
 _ALL: Final = late_pattern(
     r"\b(?:all|every|alle[ns]?|tou(?:te)?s|tod[ao]s|tutt[ei])\b", re.IGNORECASE
 )
@@ -100,16 +112,18 @@ _WORDS: Final = late_pattern(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 def tool_for_message(intent: Intent, text: str, english: str = "") -> str | None:
     """Return the tool of an intent that does what a message asks for.
 
-    Without a verb for another tool, that is the main tool. None: the intent has no tool, or none
-    of its tools does what is asked for.
+    Without a verb for another tool, that is the main tool; without a main tool, the tool whose
+    verb and object are named. None: none of its tools does what is asked for.
 
     Args:
         intent: The intent of the message.
         text: The message.
         english: Its words in English, if it is in another language: names of tools are English.
     """
-    if not intent.tool or len(intent.tools) < 2:
-        return intent.tool or None
+    if not intent.tool:
+        return _tool_by_its_words(intent, text, english)
+    if len(intent.tools) < 2:
+        return intent.tool
     asked = next((kind for kind, verbs in _ASKED.items() if verbs.search(text)), "")
     # `remove Pending from the list`: a part of the object is removed, not the object.
     main_verb, *objects = _words(intent.tool)
@@ -121,6 +135,8 @@ def tool_for_message(intent: Intent, text: str, english: str = "") -> str | None
     can_write = any(spec.writes for spec in intent.arguments)
     if intent.arguments and not can_write and not asked and _CREATES.search(text):
         return None if main_verb in _CREATES_OR_SHOWS else intent.tool
+    if not asked and main_verb not in _MAY_SHOW and _DISPLAYS.search(text) and only_looks(text):
+        return _showing_tool(intent, objects) or intent.tool
     if not asked or not objects or main_verb in verbs:
         return intent.tool
     fitting = [
@@ -140,6 +156,23 @@ def _removes_a_part(text: str, objects: list[str]) -> bool:
         return False
     part, whole = match[1].lower(), match[2].lower()
     return objects[-1] in whole and objects[-1] not in part
+
+
+def _showing_tool(intent: Intent, objects: list[str]) -> str | None:
+    """Return the tool that shows what the main tool changes: `list_refunds` for `give_refund`."""
+    return next((tool for tool in intent.tools if _is_about(tool, _LOOK_VERBS, objects)), None)
+
+
+def _tool_by_its_words(intent: Intent, text: str, english: str) -> str | None:
+    """Return the tool of an intent without a main tool whose verb and object a message names."""
+    asked = next((kind for kind, verbs in _ASKED.items() if verbs.search(text)), "")
+    said = {_stem(word) for word in (*_said(english), *_said(text))}
+    for tool in intent.tools:
+        verb, *objects = _words(tool)
+        is_asked = verb in _TOOL_VERBS[asked] if asked else _stem(verb) in said
+        if is_asked and {_stem(noun) for noun in objects} <= said:
+            return tool
+    return None
 
 
 def only_looks(text: str) -> bool:

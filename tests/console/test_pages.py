@@ -237,6 +237,8 @@ async def test_a_guard_is_added_shown_and_taken_away() -> None:
         )
         page = await place.page("guards")
         assert "approver: admin" in visible_text(page)
+        assert "denied in any argument: secret" in visible_text(page)
+        assert "max result bytes: 900" in visible_text(page)
         assert "Keep it &lt;b&gt;here" in page
         await place.send("guards", 400, tools="notes:add", reason="It does nothing.")
         late = await place.send("guards", 400, tools="notes:add", max_result_bytes="many")

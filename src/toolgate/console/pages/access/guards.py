@@ -14,7 +14,9 @@ from toolgate.types import Json
 
 __all__ = ["ROUTES"]
 
-_ABOUT = frozenset({"tools", "projects", "hint", "reason", "source"})
+_ABOUT = frozenset({"tools", "projects", "hint", "reason", "source", "deny"})
+"""Fields that are shown in columns or lines of their own."""
+
 _CHOSEN = ("hint", "approver", "secrets_in_arguments", "secrets_in_results", "reason")
 _SIZES = ("max_argument_bytes", "max_result_bytes")
 
@@ -53,11 +55,23 @@ async def _act(request: PageRequest) -> Response:
 
 
 def _does(table: GuardTable) -> list[str]:
-    return [
-        f"{name}: {value if isinstance(value, str | int) else orjson.dumps(value).decode()}"
+    """Return what a guard checks, a line each."""
+    lines = [
+        f"denied in {'any argument' if name == '*' else name}: {', '.join(patterns)}"
+        for name, patterns in table.deny.items()
+    ]
+    lines += [
+        f"{name.replace('_', ' ')}: {_in_words(value)}"
         for name, value in asdict(table).items()
         if value and name not in _ABOUT
     ]
+    return lines
+
+
+def _in_words(value: object) -> str:
+    if isinstance(value, int):
+        return f"{value:,}"
+    return value if isinstance(value, str) else orjson.dumps(value).decode()
 
 
 ROUTES = (Route(path="guards", show=_show, act=_act),)

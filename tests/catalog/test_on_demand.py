@@ -205,6 +205,19 @@ async def test_a_tool_with_another_definition_after_the_start_is_called_only_ane
         assert await app.gateway.calls.execute(ME, "a:echo", {}) == text_result("hi")
 
 
+async def test_a_tool_is_the_same_whatever_the_order_of_its_members(store_url: str) -> None:
+    """Servers on the Python SDK send another order in another protocol version."""
+    settings = replace(ALL, quarantine="changed")
+    upstream = FakeUpstream({"echo": echo})
+    schema: Json = {"type": "object", "properties": {}, "title": "arguments"}
+    upstream.definitions = {"echo": {"inputSchema": schema}}
+    await listed_once(upstream, store_url, settings=settings)
+    upstream.definitions = {"echo": {"inputSchema": dict(reversed(schema.items()))}}
+    async with gateway(upstream, store_url, settings) as app:
+        assert await app.gateway.calls.execute(ME, "a:echo", {}) == text_result("hi")
+        assert status(app).held == 0
+
+
 async def test_a_call_keeps_its_server_awake_however_long_it_runs(store_url: str) -> None:
     runs, may_end = anyio.Event(), anyio.Event()
 

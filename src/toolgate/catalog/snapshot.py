@@ -444,7 +444,7 @@ def _overridden(server: str, tool: OfferedTool, exposed: str, listed: bytes) -> 
     return replace(
         entry,
         name=str(tool.definition["name"]),
-        digest=hashlib.sha256(listed + b"\0" + change).hexdigest(),
+        digest=hashlib.sha256(_digest(json_text.loads(listed)).encode() + change).hexdigest(),
         override=tool.override,
         listed=listed,
     )
@@ -505,7 +505,8 @@ def _renamed(entry: CatalogEntry, member: str, uri: str) -> CatalogEntry:
 
 
 def _digest(definition: Json) -> str:
-    return hashlib.sha256(json_text.dumps(definition)).hexdigest()
+    # Some servers send the members of an object in another order each time.
+    return hashlib.sha256(json_text.dumps_sorted(definition)).hexdigest()
 
 
 def _hints(definition: Json) -> dict[str, bool]:

@@ -62,7 +62,7 @@ class Judge:
         self._project_id = project_id
         self._server = server
         self._neighbours = neighbours
-        self._accepted_elsewhere = accepted_elsewhere
+        self._accepted_elsewhere = frozenset(accepted_elsewhere)
         self._mode: QuarantineMode = mode
         self._was_in_use = was_in_use
 
@@ -70,12 +70,15 @@ class Judge:
         """Return the row of a new or changed definition, with its state and findings."""
         kind, name = entry
         body = json_text.dumps(definition)
-        digest = _digest(body)
+        digest = _digest(definition)
         before = old.accepted if old is not None else b""
         findings = self._findings(entry, definition, before)
-        is_known = digest in self._accepted_elsewhere
+        is_known = not self._accepted_elsewhere.isdisjoint(_digests(definition))
         hold = self._is_to_hold(entry, old, findings, is_known=is_known)
-        if old is not None and digest == old.accepted_digest:
+        if old is not None and (
+            digest == old.accepted_digest
+            or (before and digest == _digest(json_object(json_text.loads(before))))
+        ):
             hold = False  # it equals the accepted one again
         return Fingerprint(
             project_id=self._project_id,
@@ -133,7 +136,7 @@ class Judge:
 
 def differs(row: Fingerprint | None, definition: Json) -> bool:
     """Whether a definition differs from the last seen one."""
-    return row is None or row.digest != _digest(json_text.dumps(definition))
+    return row is None or row.digest not in _digests(definition)
 
 
 def reason_of(row: Fingerprint) -> str:
@@ -160,8 +163,14 @@ def without_texts(row: Fingerprint) -> Fingerprint:
     return replace(row, definition=b"", accepted=b"") if row.state == "accepted" else row
 
 
-def _digest(body: bytes) -> str:
-    return hashlib.sha256(body).hexdigest()
+def _digest(definition: Json) -> str:
+    # Some servers send the members of an object in another order each time.
+    return hashlib.sha256(json_text.dumps_sorted(definition)).hexdigest()
+
+
+def _digests(definition: Json) -> tuple[str, str]:
+    """The digest of a definition, and the one in rows of versions that heeded that order."""
+    return _digest(definition), hashlib.sha256(json_text.dumps(definition)).hexdigest()
 
 
 def _not_read(error: Exception) -> ScanFinding:

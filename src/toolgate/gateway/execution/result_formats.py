@@ -56,11 +56,12 @@ def _rows(value: object) -> tuple[list[str], list[list[str]]]:
     if not isinstance(value, list):
         raise FormatError("a single value has no rows; select a list")
     items = cast("list[object]", value)
-    if items and all(isinstance(item, dict) for item in items):
+    is_empty = not any(items)  # objects or lists without members have no columns
+    if not is_empty and all(isinstance(item, dict) for item in items):
         objects = cast("list[dict[str, object]]", items)
         columns = list(dict.fromkeys(name for item in objects for name in item))
         return columns, [[_plain_cell(item.get(name)) for name in columns] for item in objects]
-    if items and all(isinstance(item, list) for item in items):
+    if not is_empty and all(isinstance(item, list) for item in items):
         lines = cast("list[list[object]]", items)
         width = max(map(len, lines))
         columns = [str(number) for number in range(1, width + 1)]

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import sys
 from typing import Any, Final
 
 from toolgate.base import json_text
@@ -67,7 +68,7 @@ class JqFilter:
         reply = await self._ask(text, json_text.dumps(value), check=False)
         if "outputs" not in reply:
             raise FilterError(reply.get("failed") or reply["syntax"])
-        outputs = [json.loads(output) for output in reply["outputs"]]
+        outputs = [json.loads(output, parse_float=_finite) for output in reply["outputs"]]
         return outputs[0] if len(outputs) == 1 else outputs
 
     async def aclose(self) -> None:
@@ -85,3 +86,9 @@ class JqFilter:
         except WorkerError as error:
             log.warning("jq gave no answer", extra={"error": str(error)})
             raise FilterError("it needs too much memory, or jq ended") from error
+
+
+def _finite(text: str) -> float:
+    """A number of a filter; beyond the range of a double the largest one, as jq computes."""
+    number = float(text)
+    return max(-sys.float_info.max, min(number, sys.float_info.max))

@@ -235,11 +235,11 @@ def _kind(schema: Json) -> str:
 def _limits(schema: Json) -> str:
     low, high = schema.get("minimum"), schema.get("maximum")
     if "exclusiveMinimum" in schema:
-        return f" above {schema['exclusiveMinimum']:,g}, up to {high:,g}"
+        return f" above {_plain(schema['exclusiveMinimum'])}, up to {_plain(schema['maximum'])}"
     if low is not None and high is not None:
-        return f" from {low:,g} to {high:,g}"
+        return f" from {_plain(low)} to {_plain(high)}"
     if low is not None:
-        return f" from {low:,g} on"
+        return f" from {_plain(low)} on"
     if "maxItems" in schema:
         return f", {schema.get('minItems', 0)} to {schema['maxItems']} of them"
     if schema.get("minLength"):
@@ -291,4 +291,5 @@ def unfit(option: str, value: object, allowed: str, *, hint: str = "") -> Option
 
 
 def _plain(number: float) -> str:
-    return f"{number:,}" if isinstance(number, int) else f"{number:,g}"
+    # 15 digits, the precision of a double: with fewer, a million is 1e+06.
+    return f"{number:,}" if isinstance(number, int) else f"{number:,.15g}"

@@ -19,7 +19,9 @@ import pytest
 from tests.limits import HANG_S
 from tests.server.test_openapi import opened
 from toolgate.app.app import App
+from toolgate.cli.client._local_gateway import in_process
 from toolgate.errors import HandleError
+from toolgate.gateway.programs import helpers
 from toolgate.settings import GuardTable, LimitSettings, PermissionTable, ProgramSettings, Settings
 from toolgate.store import AuditFilter, StoredProgram
 from toolgate.testing import FakePeer, FakeUpstream, memory_app, text_result
@@ -282,6 +284,59 @@ async def test_values_are_kept_for_the_next_program_of_the_conversation() -> Non
         assert "1,048,576 bytes" in text
 
 
+async def test_what_programs_keep_is_limited_for_each_caller(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(helpers, "_MAX_VALUES", 2)
+    monkeypatch.setattr(helpers, "_MAX_KEPT_BYTES", 1_000)
+    async with shop(auth="required") as place:
+        await place.send("await store('a', 'x' * 600)")
+        text = await place.error("await store('b', 'x' * 600)", caller=me("other talk"))
+        assert "1,204 bytes; 2 values and 1,000 bytes are allowed" in text
+        assert await place.value("await store('a', 'x' * 900)") is None, "it replaces a value"
+        await place.send("await store('b', 1)")
+        assert "3 stored values" in await place.error("await store('c', 1)")
+        assert await place.value("await store('b', 2)\nawait load('b')") == 2
+
+
+@pytest.mark.parametrize(
+    ("code", "problem"),
+    [
+        ("await search()", "search needs the argument 'query'; it takes: query, limit"),
+        ("await search(5)", "'query' of search must be a text, not of the type int"),
+        ("await search('x', True)", "'limit' of search must be a whole number"),
+        ("await search('x', limit=None)", "'limit' of search must be a whole number"),
+        ("await search('x', 1, 2)", "search got 3 arguments; it takes: query, limit"),
+        ("await search('x', count=3)", "search has no argument 'count'"),
+        ("await search('x', query='y')", "search has two values for 'query'"),
+        ("await describe()", "describe needs the argument 'function'"),
+        ("await select({})", "select needs the argument 'filter'"),
+        ("await store('x')", "store needs the argument 'value'"),
+        ("await gather(load(), load())", "load needs the argument 'name'"),
+        ("_tool_('load')", "load needs the argument 'name'"),
+    ],
+)
+async def test_wrong_arguments_of_a_helper_are_named(code: str, problem: str) -> None:
+    """A program that names no tool is not checked before it runs."""
+    async with shop() as place:
+        result = await place.send(code)
+        assert problem in result["content"][0]["text"]
+
+
+@pytest.mark.parametrize(
+    "code", ["load('x')", "gather(load('x'))", "load('x')  # gather", "async def f(): pass\nf()"]
+)
+async def test_a_call_without_await_is_no_result(code: str) -> None:
+    async with shop() as place:
+        assert "Write 'await' before the call" in await place.error(code)
+
+
+async def test_a_program_that_prints_too_much_is_told_so() -> None:
+    async with shop() as place:
+        text = await place.error("for n in range(100_000):\n    print(n)")
+        assert "it printed more than 20,000 bytes" in text
+
+
 async def test_programs_find_tools_themselves() -> None:
     async with shop() as place:
         (first, *_) = await place.value("await search('get order', limit=1)")
@@ -309,6 +364,24 @@ async def test_a_dry_run_names_the_tools_and_runs_none() -> None:
             "shop.refund (may destroy)",
         ]
         assert place.refunded == []
+
+
+@pytest.mark.parametrize(
+    ("code", "named"),
+    [
+        ("await shop.refund(number=1)\nawait store('buy', 1)", {"refund"}),
+        ("await shop.refund(number=1)\n# buy", {"refund"}),
+        ("from shop import buy\nawait buy(number=1)", {"buy"}),
+        ("place = shop\nawait place.buy(number=1)", {"buy"}),
+        ("import shop as s\nawait s.buy(number=1)", {"buy"}),
+        ("await getattr(shop, 'buy')(number=1)", {"buy"}),
+    ],
+)
+async def test_a_dry_run_names_no_tool_that_is_only_mentioned(code: str, named: set[str]) -> None:
+    async with shop() as place:
+        result = await place.send(code, dryRun=True)
+        lines = result["structuredContent"]["tools"]
+        assert lines == [f"shop.{name} (may destroy)" for name in sorted(named)]
 
 
 async def test_a_long_result_comes_in_pages() -> None:
@@ -723,6 +796,17 @@ async def test_a_handle_of_somebody_else_is_no_program() -> None:
         with pytest.raises(HandleError):
             place.app.signer.check("program", "tg1.x.y")
         assert "was not issued" in await place.error("1", requestState="tg1.x.y")
+
+
+async def test_a_value_is_deleted_over_rest_whatever_its_name() -> None:
+    name = "a/b?c#d %20 é"
+    async with shop() as place:
+        await place.send(f"await store({name!r}, 1)")
+        rest = in_process(place.app)
+        (value,) = json.loads((await rest("GET", "/api/v1/programs", None))[1])["values"]
+        assert value["name"] == name
+        assert (await rest("DELETE", f"/api/v1/programs/{value['id']}", None))[0] == 200
+        assert json.loads((await rest("GET", "/api/v1/programs", None))[1])["values"] == []
 
 
 async def test_people_see_and_delete_what_programs_left_behind() -> None:

@@ -1,12 +1,22 @@
 """Names of tools in programs: the key `my-server:read.file` is `my_server.read_file` there."""
 
+import ast
 import keyword
 import re
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 from difflib import get_close_matches
 from hashlib import sha256
 
-__all__ = ["advice_on", "function_names", "module_name", "without_fence", "words_of"]
+__all__ = [
+    "NamedFunctions",
+    "advice_on",
+    "function_names",
+    "module_name",
+    "named_functions",
+    "without_fence",
+    "words_of",
+]
 
 _HELPERS = ("search", "describe", "select", "store", "load", "main")
 """Functions of programs that are not tools."""
@@ -58,6 +68,43 @@ def function_names(keys: Iterable[str]) -> dict[str, str]:
 def words_of(code: str) -> frozenset[str]:
     """All words that may be names in a program, including its texts and comments (harmless)."""
     return frozenset(_WORD.findall(code))
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamedFunctions:
+    """What a program may call, as far as its source says."""
+
+    names: frozenset[str]
+    """Functions that it names as `module.function`."""
+
+    values: frozenset[str]
+    """Names that it uses as values, such as a module that it passes on."""
+
+    def may_call(self, module: str, function: str) -> bool:
+        """Whether the program names a function, or uses its module in another way."""
+        return module in self.values or f"{module}.{function}" in self.names
+
+
+def named_functions(code: str) -> NamedFunctions | None:
+    """The functions that a program names; None if its source cannot be read."""
+    try:
+        nodes = [*ast.walk(ast.parse(code))]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    attributes = [
+        (node.value, node.attr)
+        for node in nodes
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+    ]
+    names = {f"{module.id}.{function}" for module, function in attributes}
+    of_attributes = {module for module, _ in attributes}
+    values = {node.id for node in nodes if isinstance(node, ast.Name) and node not in of_attributes}
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom):
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Import):
+            values |= {alias.name for alias in node.names if alias.asname}
+    return NamedFunctions(names=frozenset(names), values=frozenset(values))
 
 
 def module_name(server: str) -> str:

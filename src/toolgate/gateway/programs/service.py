@@ -32,6 +32,7 @@ from toolgate.gateway.programs.names import (
     advice_on,
     function_names,
     module_name,
+    named_functions,
     without_fence,
     words_of,
 )
@@ -443,8 +444,11 @@ class ProgramService:
     def _dry_run(self, caller: Caller, program: Program) -> Json:
         """List the tools that a program names, without running anything."""
         lines: list[str] = []
+        named = named_functions(program.code)
         for module in program.modules:
             for function in module.functions:
+                if named is not None and not named.may_call(module.name, function.name):
+                    continue
                 key = self._all_names()[f"{module.name}.{function.name}"]
                 entry = self._visible.tool_or_none(caller, key)
                 if entry is None:

@@ -129,6 +129,9 @@ def _call_(name, args, kwargs, isinstance=isinstance, list=list):
 message of an error. The library answers an awaited call in two (1.4.0). Programs may give the
 names of builtins another meaning."""
 
+_CALL = re.compile(r"<(?:coroutine (?:external_future\(\d+\)|object \w+)|gather\(\d+\))>")
+"""A call whose result was not awaited, as the library returns it (1.4.0)."""
+
 _MAX_ERROR_CHARS = 2_000
 """Characters of a traceback: about 500 tokens (chosen)."""
 
@@ -293,6 +296,7 @@ class MontyExecution:
         self._pid: int | None = None
         self._state: Literal["new", "open", "ended"] = "new"
         self._is_cancelled = False
+        self._output_chars = output_chars
         self._printed = CollectString(max_bytes=output_chars)
         self._snapshot: SyncSnapshot | None = None
         self._steps: deque[Step] = deque([Completed(value=None)])
@@ -367,6 +371,11 @@ class MontyExecution:
         except MontyTypingError:
             raise
         except MontyError as error:
+            if f"bytes > {self._output_chars} bytes" in str(error):
+                raise ProgramError(
+                    f"The program was ended: it printed more than {self._output_chars:,} bytes.",
+                    hint="Print less; return what you need.",
+                ) from None
             raise _program_error(error) from None
         except anyio.get_cancelled_exc_class():
             self._is_cancelled = True
@@ -453,7 +462,13 @@ def _to_the_next_wait(
 
 def _step(snapshot: SyncSnapshot) -> Step:
     if isinstance(snapshot, MontyComplete):
-        return Completed(value=json_value(snapshot.output))
+        output = snapshot.output
+        if isinstance(output, str) and _CALL.fullmatch(output):
+            raise ProgramError(
+                "The result of the program is a call without 'await'.",
+                hint="Write 'await' before the call.",
+            )
+        return Completed(value=json_value(output))
     if isinstance(snapshot, FutureSnapshot):
         return PendingCalls(call_ids=tuple(sorted(snapshot.pending_call_ids)))  # it is a set
     assert isinstance(snapshot, FunctionSnapshot)

@@ -4,7 +4,6 @@ https://github.com/pydantic/monty. The interpreter is not CPython: programs cann
 modules or objects of this process. It needs the extra `programs` (42 MB).
 """
 
-import asyncio
 import hashlib
 import re
 from collections import deque
@@ -12,9 +11,8 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from queue import SimpleQueue
-from threading import Lock, Thread
-from typing import Any, Literal, TypeAlias, TypeVar
+from threading import Lock
+from typing import Any, Literal
 
 import anyio
 from pydantic_monty import (
@@ -38,6 +36,7 @@ from pydantic_monty import (
 from toolgate.base.processes.liveness import end_at_once
 from toolgate.errors import ProgramError
 from toolgate.models.sandboxes._type_problems import type_problems
+from toolgate.models.sandboxes._worker_threads import WorkerThreads
 from toolgate.models.sandboxes.base import (
     CallFailure,
     CallValue,
@@ -54,11 +53,6 @@ from toolgate.models.sandboxes.base import (
 from toolgate.types import Json
 
 __all__ = ["MontySandbox", "Options", "build"]
-
-ResultT = TypeVar("ResultT")
-
-_Work: TypeAlias = tuple[Callable[[], object], asyncio.AbstractEventLoop, "asyncio.Future[Any]"]
-"""Work for a thread, and the future that waits for it in an event loop."""
 
 _TURN_S = 90.0
 """Seconds after which a process that ignores its own limits is killed; more than the highest
@@ -153,52 +147,6 @@ def build(options: Options) -> "MontySandbox":
     return MontySandbox(options)
 
 
-class _Threads:
-    """Threads that wait for the processes of the sandbox.
-
-    Plain threads with a queue: each call of a program goes through them, and a thread of anyio
-    or `concurrent.futures` takes twice the CPU time for the round trip.
-    """
-
-    def __init__(self, count: int) -> None:
-        self._count = count
-        self._started = 0
-        self._busy = 0
-        self._works: SimpleQueue[_Work | None] = SimpleQueue()
-
-    async def run(self, work: Callable[[], ResultT]) -> ResultT:
-        """Run a function in a thread. If cancelled, it goes on until its process ends."""
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[ResultT] = loop.create_future()
-        if self._busy >= self._started and self._started < self._count:
-            self._started += 1
-            Thread(target=self._work, name=f"toolgate-monty-{self._started}", daemon=True).start()
-        self._busy += 1
-        self._works.put((work, loop, done))
-        return await done
-
-    def close(self) -> None:
-        """Accept no more work."""
-        for _ in range(self._started):
-            self._works.put(None)
-
-    def _work(self) -> None:
-        while (item := self._works.get()) is not None:
-            work, loop, done = item
-            try:
-                settle = partial(done.set_result, work())
-            except BaseException as error:  # noqa: BLE001 -- the caller gets it
-                settle = partial(done.set_exception, error)
-            with suppress(RuntimeError):  # the caller's loop has ended
-                loop.call_soon_threadsafe(self._finish, done, settle)
-            del item, work, done, settle  # freed while it waits for more
-
-    def _finish(self, done: "asyncio.Future[Any]", settle: Callable[[], None]) -> None:
-        self._busy -= 1
-        if not done.done():
-            settle()
-
-
 class MontySandbox:
     """Implements `Sandbox`.
 
@@ -211,7 +159,7 @@ class MontySandbox:
         self._pool: Monty | None = None
         self._lock = anyio.Lock()
         self._slots = anyio.Semaphore(options.processes)
-        self._threads = _Threads(options.processes + 1)
+        self._threads = WorkerThreads(options.processes + 1)
         self._fitting: dict[bytes, None] = {}
         """Hashes of programs and declarations with correct types; oldest first."""
 
@@ -258,7 +206,7 @@ class MontySandbox:
             if pool is not None:
                 await self._threads.run(partial(pool.__exit__, None, None, None))
             self._threads.close()
-            self._threads = _Threads(self._options.processes + 1)
+            self._threads = WorkerThreads(self._options.processes + 1)
 
     @asynccontextmanager
     async def _session(self, config: Json, output_chars: int) -> AsyncGenerator["MontyExecution"]:
@@ -288,7 +236,7 @@ class MontySandbox:
 class MontyExecution:
     """Implements `Execution`."""
 
-    def __init__(self, session: MontySession, threads: _Threads, output_chars: int) -> None:
+    def __init__(self, session: MontySession, threads: WorkerThreads, output_chars: int) -> None:
         self._session = session
         self._threads = threads
         self._lock = Lock()

@@ -24,6 +24,7 @@ NAMES = (
     "intent_messages",
     "turns",
     "documents",
+    "company_documents",
 )
 """The benchmarks that `make bench` runs."""
 

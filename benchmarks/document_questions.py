@@ -165,7 +165,7 @@ def table_row(name: str, answers: Sequence[Answer]) -> dict[str, Any]:
 
 def measure_folder(folder: Path) -> Report:
     """Ask the 200 questions and return the table."""
-    by_collection = answers_by_collection(folder, COLLECTIONS, QUESTIONS)
+    by_collection = answers_by_collection(folder, COLLECTIONS, read_rows(QUESTIONS))
     tuned = [answer for name in TUNED for answer in by_collection[name]]
     held_out = [
         answer for name, rows in by_collection.items() if name not in TUNED for answer in rows
@@ -190,7 +190,7 @@ def measure_folder(folder: Path) -> Report:
 
 def measure_tuning(folder: Path) -> Report:
     """Ask the other questions on which retrieval was tuned and return the table."""
-    by_collection = answers_by_collection(folder, TUNING_COLLECTIONS, TUNING_QUESTIONS)
+    by_collection = answers_by_collection(folder, TUNING_COLLECTIONS, read_rows(TUNING_QUESTIONS))
     everything = [answer for rows in by_collection.values() for answer in rows]
     return Report(
         name="document_questions",
@@ -203,10 +203,9 @@ def measure_tuning(folder: Path) -> Report:
 
 
 def answers_by_collection(
-    folder: Path, collections: Mapping[str, Sequence[str]], path: Path
+    folder: Path, collections: Mapping[str, Sequence[str]], questions: Sequence[dict[str, Any]]
 ) -> dict[str, list[Answer]]:
-    """Ask the questions of a file and return the results of each collection."""
-    questions = read_rows(path)
+    """Ask questions and return the results of each collection."""
     with tempfile.TemporaryDirectory() as scratch:
         database = Path(scratch) / "documents.db"
         answers = anyio.run(answers_of, folder, collections, questions, database)

@@ -617,3 +617,13 @@ def test_tables_become_cards_on_a_phone() -> None:
     }
     # On Home they have four narrow columns; compared settings are read across the columns.
     assert without == {"home.html", "answers.html"}
+
+
+async def test_without_a_file_the_console_says_how_to_create_one() -> None:
+    """It named `toolgate init`, which creates none where no client has servers."""
+    advice = "write the line version = 1 into "
+    async with open_console() as place:
+        assert advice in visible_text(await place.page("settings"))
+        assert advice in visible_text(await place.page("setting", name="mode"))
+        refused = await place.send("packs", 400, name="documents", do="enable")
+        assert advice in visible_text(refused.text)

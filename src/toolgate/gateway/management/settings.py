@@ -14,6 +14,7 @@ from toolgate.gateway.parts import GatewayContext
 from toolgate.settings import (
     DescribedSetting,
     Settings,
+    config_dir,
     described_settings,
     load,
     read_text,
@@ -146,8 +147,22 @@ class SettingsManagement:
     def _path(self) -> Path:
         path = self._settings().config_file
         if path is None:
-            raise SettingError("There is no toolgate.toml to change.", hint="Run: toolgate init")
+            raise _no_file()
         return path
+
+    @property
+    def creation_advice(self) -> str:
+        """How to create the file; `toolgate init` creates none if it finds no servers."""
+        return _no_file().hint
+
+
+def _no_file() -> SettingError:
+    # A gateway that started without a file is not found by commands once there is one.
+    return SettingError(
+        "There is no toolgate.toml to change.",
+        hint=f"Stop the gateway, write the line version = 1 into {config_dir() / 'toolgate.toml'},"
+        " and start it again.",
+    )
 
 
 def _checked(path: Path, text: str) -> Settings:

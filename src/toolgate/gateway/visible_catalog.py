@@ -23,7 +23,7 @@ from toolgate.errors import (
 )
 from toolgate.gateway.execution import nearest
 from toolgate.search import SearchAnswer, ToolIndex
-from toolgate.security.access import Access, Mask
+from toolgate.security.access import Access, Mask, uri_readings
 from toolgate.settings import Settings
 from toolgate.types import Caller, Json
 
@@ -209,9 +209,7 @@ class VisibleCatalog:
         """
         found = self._catalog.snapshot.resource_of(
             uri,
-            allowed=lambda server, own: (
-                self._access.decide(caller, "read", f"{server}:{own}").allowed
-            ),
+            allowed=lambda server, own: self._may_read(caller, server, own),
         )
         if found is None:
             raise UnknownResourceError(
@@ -219,6 +217,14 @@ class VisibleCatalog:
                 hint="See resources/list and resources/templates/list for the available ones.",
             )
         return found
+
+    def _may_read(self, caller: Caller, server: str, uri: str) -> bool:
+        """Whether a caller may read a URI of a server, in whatever way the server reads it."""
+        readings = uri_readings(uri)
+        return bool(readings) and all(
+            self._access.decide(caller, "read", f"{server}:{reading}").allowed
+            for reading in readings
+        )
 
     def may_read(self, caller: Caller, uri: str) -> bool:
         """Whether a caller may be notified of changes of a resource."""

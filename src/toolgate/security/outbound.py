@@ -284,6 +284,7 @@ class _KnownLevels:
 
     def note(self, host: str, addresses: Iterable[str]) -> int:
         """Add addresses of a name. Returns its level."""
+        # The most public one counts, or a name would gain by changing its address in between.
         name = host.rstrip(".").lower()
         level = min([self._levels.get(name, PRIVATE), *map(level_of, addresses)])
         self._levels[name] = level

@@ -19,6 +19,7 @@ from toolgate.security.access.input_checks import project_searches
 from toolgate.security.access.limits import LIMITS, UsageLimits
 from toolgate.security.access.policy import Policy, PolicyInputs, ProjectRules, Resources
 from toolgate.security.access.request_authentication import Admission, PresentedCredentials
+from toolgate.security.access.resource_spellings import uri_readings
 from toolgate.security.access.rules import (
     BUILT_IN,
     RIGHTS,
@@ -61,4 +62,5 @@ __all__ = [
     "project_searches",
     "project_table",
     "rules_of_file",
+    "uri_readings",
 ]

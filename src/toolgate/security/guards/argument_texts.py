@@ -57,7 +57,8 @@ def _unpacked(value: object, place: Place, places: set[Place]) -> object:
     if isinstance(value, str):
         if not _JSON.match(value):
             return value
-        try:  # `strict`: some servers accept line breaks in texts
+        # `strict`: some servers accept line breaks in texts.
+        try:
             inner: object = json.loads(value, strict=False, parse_int=_number)
         except ValueError:
             return value

@@ -90,6 +90,7 @@ class _Compiled:
     def with_known_names(self, arguments: Json) -> Iterator[Json]:
         """Yield arguments, and the same with names in the letters that the schema has."""
         yield arguments
+        # Go's encoding/json takes `Path` for `path`, which a rule for `path` would not see.
         properties = json_object(self.table.arguments.get("properties"))
         known = {name.casefold(): name for name in properties}
         strange = {name: known.get(name.casefold(), name) for name in arguments}
@@ -205,6 +206,7 @@ class CallGuard:
         try:
             # Every guard has to agree; the first that does not gives the reason.
             for part in self._parts:
+                # The text itself too: another server may use it as it is.
                 for given in (arguments, inner) if places else (arguments,):
                     self._check_schema(part, key, given, kind, places)
                     self._check_denied(part, key, given)

@@ -146,6 +146,15 @@ async def test_a_token_of_toolgate_never_goes_on() -> None:
         assert "authorization" not in seen
 
 
+async def test_a_token_of_toolgate_never_goes_on_where_none_is_needed_either() -> None:
+    async with gateway("authorization", "x-tenant", "x-api-key") as place:
+        token = (await place.app.gateway.admin.create_token(ME, "ann")).secret
+        await call(place, **{"Authorization": f"bearer  {token}", "X-Api-Key": token})
+        seen = place.call_headers()
+        assert seen["x-tenant"] == "blue"
+        assert not {"authorization", "x-api-key"} & seen.keys()
+
+
 async def test_the_audit_has_the_names_and_never_the_values() -> None:
     async with gateway("x-tenant", "x-other", audit="full") as place:
         await call(place)

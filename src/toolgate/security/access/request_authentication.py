@@ -266,12 +266,16 @@ class Admission:
         return name
 
     def _headers(self, identity: Identity, presented: PresentedCredentials) -> Mapping[str, str]:
-        """Return the headers that servers are to receive; never a token of the gateway itself."""
+        """Return the headers that servers are to receive; never a token of the gateway itself.
+
+        Clients may send one where the gateway needs none, or in another header.
+        """
         return {
             name: presented.headers[name]
             for name in self._forwarded_headers()
             if name in presented.headers
             if not (name == "authorization" and identity.kind == "token")
+            if not _TOKEN_PREFIX.search(presented.headers[name])
         }
 
     def _folder(self, presented: PresentedCredentials) -> str:

@@ -138,6 +138,28 @@ async def test_a_hidden_tool_is_nowhere_and_says_so_to_administrators() -> None:
     assert "hide = true" in explained["stages"][-2]["reason"]
 
 
+async def test_explain_says_what_is_overridden() -> None:
+    tracker = Tracker()
+    schema = {**ISSUE["inputSchema"], "properties": dict(ISSUE["inputSchema"]["properties"])}
+    schema["properties"]["body"] = {"type": "string"}
+    tracker.upstream.definitions["create_issue"] = {**ISSUE, "inputSchema": schema}
+    parameters = {
+        "repo": ParameterOverride(value="acme/app"),
+        "labels": ParameterOverride(default="bug", hide=True),
+        "title": ParameterOverride(description="One line."),
+        "body": ParameterOverride(hide=True),
+    }
+    overrides = {"create_issue": ToolOverride(tags=("incident",), parameters=parameters)}
+    async with memory_app({"hub": tracker.upstream}, ALL, tool_overrides=overrides) as app:
+        explained = await app.gateway.manage.visibility.explain(ME, "hub:create_issue")
+    (stage,) = [stage for stage in explained["stages"] if stage["stage"] == "override"]
+    assert stage["reason"] == (
+        "Parameter 'repo' is set by the gateway. Parameter 'labels' is set by the gateway."
+        " Parameter 'title' has another description. Parameter 'body' is hidden and not sent."
+        " It has additional search tags."
+    )
+
+
 async def test_rules_go_on_meaning_the_own_name_of_a_renamed_tool() -> None:
     """A tool that may not be used stays so, whatever it is called."""
     tracker = Tracker()

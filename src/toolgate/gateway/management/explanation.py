@@ -236,11 +236,17 @@ def _override_text(entry: CatalogEntry) -> str:
     if entry.override.description:
         parts.append("Its description is replaced.")
     for name, change in entry.override.parameters.items():
+        is_sent = change.value is not None or change.default is not None
         if change.is_hidden:
-            parts.append(f"Parameter {name!r} is set by the gateway.")
-        elif change.default is not None:
-            parts.append(f"Parameter {name!r} has a default.")
-    return " ".join(parts) or "It has additional search tags."
+            effect = "is set by the gateway" if is_sent else "is hidden and not sent"
+        elif is_sent:
+            effect = "has a default"
+        else:
+            effect = "has another description"
+        parts.append(f"Parameter {name!r} {effect}.")
+    if entry.override.tags:
+        parts.append("It has additional search tags.")
+    return " ".join(parts)
 
 
 def _suggestions(key: str, keys: list[str]) -> str:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine
 
 from toolgate.errors import StoreError
 from toolgate.store import (
@@ -76,7 +75,7 @@ class OverwritesRecords(SqlAudit):
                     "DELETE FROM audit WHERE record_id = ?", (record.record_id,)
                 )
 
-        await self._database.write(forget)
+        await self.database.write(forget)
         await super().append(records)
 
 
@@ -124,11 +123,9 @@ class BacksUpHalf(SqliteStore):
 
 
 class KeepsWhatNobodyWaitsFor(SqliteStore):
-    def _transact(
-        self, work: Any, engine: Engine, attempt: TransactionAttempt | None = None
-    ) -> Any:
+    def _transact(self, work: Any, attempt: TransactionAttempt | None, *, writes: bool) -> Any:
         del attempt
-        return super()._transact(work, engine)
+        return super()._transact(work, None, writes=writes)
 
 
 Test = Callable[..., Any]

@@ -7,8 +7,9 @@ asynchronous driver or greenlets are needed.
 import sqlite3
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cached_property, partial
-from typing import Any, TypeAlias, TypeVar
+from functools import cached_property, partial, wraps
+from types import CoroutineType
+from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -18,9 +19,11 @@ from sqlalchemy.exc import DatabaseError, DBAPIError, OperationalError, SQLAlche
 from toolgate.errors import StoreError
 from toolgate.store.engine.deadline import TransactionAttempt, current_deadline
 
-__all__ = ["CHANGE_CHANNEL", "Insert", "SqlDatabase"]
+__all__ = ["CHANGE_CHANNEL", "Insert", "SqlDatabase", "SqlRepository", "reads", "writes"]
 
 T = TypeVar("T")
+P = ParamSpec("P")
+RepositoryT = TypeVar("RepositoryT", bound="SqlRepository")
 
 Insert: TypeAlias = Callable[[Table], Any]
 """Starts an `INSERT` of the dialect, which supports `on_conflict_...`."""
@@ -272,3 +275,39 @@ _HINTS = {
     "connection refused": "Look whether the database runs, and correct store.url.",
     "no such table": "Open it first, or run toolgate db upgrade.",
 }
+
+
+class SqlRepository:
+    """A repository, whose methods are transactions of a database."""
+
+    def __init__(self, database: SqlDatabase) -> None:
+        self.database = database
+        """Runs the transactions."""
+
+
+def reads(
+    method: Callable[Concatenate[RepositoryT, Connection, P], T],
+) -> "Callable[Concatenate[RepositoryT, P], CoroutineType[Any, Any, T]]":
+    """Run a method in a transaction that reads; it gets the connection of a worker thread."""
+
+    @wraps(method)
+    async def transaction(self: RepositoryT, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self.database.read(
+            lambda connection: method(self, connection, *args, **kwargs)
+        )
+
+    return transaction
+
+
+def writes(
+    method: Callable[Concatenate[RepositoryT, Connection, P], T],
+) -> "Callable[Concatenate[RepositoryT, P], CoroutineType[Any, Any, T]]":
+    """Run a method in a transaction that reads and writes; see `reads`."""
+
+    @wraps(method)
+    async def transaction(self: RepositoryT, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self.database.write(
+            lambda connection: method(self, connection, *args, **kwargs)
+        )
+
+    return transaction

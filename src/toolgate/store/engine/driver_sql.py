@@ -1,13 +1,17 @@
 """Plain SQL over the driver, for reading and writing rows by the thousand."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from functools import wraps
+from types import CoroutineType
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from toolgate.store.base import SqlAccess
 
-__all__ = ["DriverSql", "placeholders", "portions"]
+__all__ = ["DriverSql", "placeholders", "portions", "reads", "writes"]
 
 T = TypeVar("T")
+P = ParamSpec("P")
+DriverT = TypeVar("DriverT", bound="DriverSql")
 
 _PORTION = 500
 """Values per statement (chosen); SQLite allows 32,766 (https://www.sqlite.org/limits.html)."""
@@ -17,7 +21,8 @@ class DriverSql:
     """Runs statements written with `?` placeholders on every driver."""
 
     def __init__(self, store: SqlAccess, *, is_sqlite: bool) -> None:
-        self._store = store
+        self.store = store
+        """Runs the transactions."""
         self._is_sqlite = is_sqlite
 
     def dialect_sql(self, statement: str) -> str:
@@ -40,6 +45,30 @@ class DriverSql:
             cursor = driver.cursor()
             cursor.executemany(self.dialect_sql(statement), rows)
             cursor.close()
+
+
+def reads(
+    method: Callable[Concatenate[DriverT, Any, P], T],
+) -> "Callable[Concatenate[DriverT, P], CoroutineType[Any, Any, T]]":
+    """Run a method in a transaction that reads; it gets the driver's connection."""
+
+    @wraps(method)
+    async def transaction(self: DriverT, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self.store.reading(lambda driver: method(self, driver, *args, **kwargs))
+
+    return transaction
+
+
+def writes(
+    method: Callable[Concatenate[DriverT, Any, P], T],
+) -> "Callable[Concatenate[DriverT, P], CoroutineType[Any, Any, T]]":
+    """Run a method in a transaction that reads and writes; see `reads`."""
+
+    @wraps(method)
+    async def transaction(self: DriverT, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self.store.writing(lambda driver: method(self, driver, *args, **kwargs))
+
+    return transaction
 
 
 def placeholders(values: Sequence[object]) -> str:

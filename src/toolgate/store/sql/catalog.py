@@ -18,7 +18,7 @@ from sqlalchemy import (
 
 from toolgate.base.ids import new_id
 from toolgate.store.engine import tables
-from toolgate.store.engine.database import SqlDatabase
+from toolgate.store.engine.database import SqlDatabase, SqlRepository, writes
 from toolgate.store.engine.text import escape_text, unescape_text
 from toolgate.store.repositories.catalog import Fingerprint, StoredSnapshot, ToolVersion
 from toolgate.store.sql import row_mapping
@@ -33,49 +33,47 @@ _MOST_VERSIONS: Final = 20
 _VERSION_COLUMNS: Final = ("definition", "state", "seen_at")
 
 
-class SqlCatalog:
+class SqlCatalog(SqlRepository):
     """Implements `CatalogRepository`."""
 
     def __init__(self, database: SqlDatabase, texts: SqlToolTexts) -> None:
-        self._database = database
+        super().__init__(database)
         self.texts = texts
 
     async def snapshots(self, project_id: str) -> list[StoredSnapshot]:
         """The last listing of every server of a project."""
         table = tables.snapshots
         query = select(table).where(table.c.project_id == escape_text(project_id))
-        return await self._database.fetch_all(
+        return await self.database.fetch_all(
             query.order_by(table.c.server), row_mapping.snapshot_from
         )
 
-    async def save_snapshot(self, snapshot: StoredSnapshot) -> None:
+    @writes
+    def save_snapshot(self, connection: Connection, snapshot: StoredSnapshot) -> None:
         """Insert or replace by project and server; skipped if the digest is unchanged."""
         table = tables.snapshots
         key = _is_of(table, snapshot.project_id, snapshot.server)
 
-        def save(connection: Connection) -> None:
-            stored = connection.execute(select(table.c.digest, table.c.seen_at).where(key)).first()
-            if stored is None or stored.digest != snapshot.digest:
-                row = row_mapping.snapshot_row(snapshot)
-                statement = self._database.insert(table).on_conflict_do_update(
-                    index_elements=["project_id", "server"], set_=row
-                )
-                connection.execute(statement, row)
-            elif stored.seen_at[:10] < snapshot.listed_at[:10]:  # another day
-                connection.execute(update(table).where(key).values(seen_at=snapshot.listed_at))
-
-        await self._database.write(save)
+        stored = connection.execute(select(table.c.digest, table.c.seen_at).where(key)).first()
+        if stored is None or stored.digest != snapshot.digest:
+            row = row_mapping.snapshot_row(snapshot)
+            statement = self.database.insert(table).on_conflict_do_update(
+                index_elements=["project_id", "server"], set_=row
+            )
+            connection.execute(statement, row)
+        elif stored.seen_at[:10] < snapshot.listed_at[:10]:  # another day
+            connection.execute(update(table).where(key).values(seen_at=snapshot.listed_at))
 
     async def delete_snapshot(self, project_id: str, server: str) -> None:
         """Delete the listing of a server."""
         table = tables.snapshots
-        await self._database.execute(delete(table).where(_is_of(table, project_id, server)))
+        await self.database.execute(delete(table).where(_is_of(table, project_id, server)))
 
     async def fingerprints(self, project_id: str, server: str | None = None) -> list[Fingerprint]:
         """Last seen definitions of a server or of all, by server, kind and name."""
         table = tables.seen_entries
         query = select(table).where(_is_of(table, project_id, server))
-        return await self._database.fetch_all(
+        return await self.database.fetch_all(
             query.order_by(table.c.server, table.c.kind, table.c.name),
             row_mapping.fingerprint_from,
         )
@@ -85,41 +83,43 @@ class SqlCatalog:
         table = tables.seen_entries
         query = select(table.c.server).distinct().where(_is_of(table, project_id, None))
         query = query.where(table.c.seen_at != "", table.c.seen_at <= moment)
-        names = await self._database.fetch_all(query, lambda row: unescape_text(row["server"]))
+        names = await self.database.fetch_all(query, lambda row: unescape_text(row["server"]))
         return frozenset(names)
 
     async def save_fingerprints(
         self, fingerprints: Sequence[Fingerprint], *, changed: Collection[str] = ()
     ) -> None:
         """Write last seen definitions, all or nothing."""
-        if not fingerprints:
-            return
+        if fingerprints:
+            await self._save_fingerprints(fingerprints, changed)
+
+    @writes
+    def _save_fingerprints(
+        self,
+        connection: Connection,
+        fingerprints: Sequence[Fingerprint],
+        changed: Collection[str],
+    ) -> None:
         table = tables.seen_entries
-        statement = self._database.insert(table)
+        statement = self.database.insert(table)
         statement = statement.on_conflict_do_update(
             index_elements=["project_id", "server", "kind", "name"],
             set_={column.name: statement.excluded[column.name] for column in table.columns},
         )
         rows = [row_mapping.fingerprint_row(fingerprint) for fingerprint in fingerprints]
 
-        def save(connection: Connection) -> None:
-            for fingerprint in fingerprints:
-                if fingerprint.kind == "tool" and fingerprint.name in changed:
-                    _retire(connection, fingerprint)
-            connection.execute(statement, rows)
-            if any(row["decided_at"] for row in rows):  # other processes have to take it over
-                count_change(connection, self._database.insert)
+        for fingerprint in fingerprints:
+            if fingerprint.kind == "tool" and fingerprint.name in changed:
+                _retire(connection, fingerprint)
+        connection.execute(statement, rows)
+        if any(row["decided_at"] for row in rows):  # other processes have to take it over
+            count_change(connection, self.database.insert)
 
-        await self._database.write(save)
-
-    async def delete_fingerprints(self, project_id: str, server: str) -> None:
+    @writes
+    def delete_fingerprints(self, connection: Connection, project_id: str, server: str) -> None:
         """Delete the definitions of a server and the versions of its tools."""
-
-        def remove(connection: Connection) -> None:
-            for table in (tables.seen_entries, tables.tool_versions):
-                connection.execute(delete(table).where(_is_of(table, project_id, server)))
-
-        await self._database.write(remove)
+        for table in (tables.seen_entries, tables.tool_versions):
+            connection.execute(delete(table).where(_is_of(table, project_id, server)))
 
     async def tool_versions(self, project_id: str, server: str, tool: str) -> list[ToolVersion]:
         """Replaced definitions of a tool, most recently replaced first."""
@@ -127,7 +127,7 @@ class SqlCatalog:
         columns = [table.c[name] for name in (*_VERSION_COLUMNS, "replaced_at")]
         key = _is_of(table, project_id, server) & (table.c.tool == escape_text(tool))
         query = select(*columns).where(key).order_by(table.c.version_id.desc())
-        return await self._database.fetch_all(query, row_mapping.tool_version_from)
+        return await self.database.fetch_all(query, row_mapping.tool_version_from)
 
 
 def has_server() -> ColumnElement[bool]:

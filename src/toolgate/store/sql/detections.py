@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Integer, Select, cast, delete, func, select
 
 from toolgate.store.engine import tables
-from toolgate.store.engine.database import SqlDatabase
+from toolgate.store.engine.database import SqlRepository
 from toolgate.store.engine.text import escape_text
 from toolgate.store.repositories.detections import (
     DetectionCount,
@@ -23,18 +23,15 @@ _MAX_ROWS = 10_000
 SelectT = TypeVar("SelectT", bound="Select[*tuple[Any, ...]]")
 
 
-class SqlDetections:
+class SqlDetections(SqlRepository):
     """Implements `DetectionRepository`."""
-
-    def __init__(self, database: SqlDatabase) -> None:
-        self._database = database
 
     async def append(self, detections: Sequence[StoredDetection]) -> None:
         """Write detections, all or nothing; existing ones are skipped."""
         if detections:
             rows = [row_mapping.detection_row(detection) for detection in detections]
-            statement = self._database.insert(tables.detections).on_conflict_do_nothing()
-            await self._database.execute(statement, rows)
+            statement = self.database.insert(tables.detections).on_conflict_do_nothing()
+            await self.database.execute(statement, rows)
 
     async def select(self, query: DetectionFilter) -> list[StoredDetection]:
         """Detections that match, newest first."""
@@ -42,7 +39,7 @@ class SqlDetections:
         statement = _filtered(select(table), query)
         statement = statement.order_by(table.c.at.desc(), table.c.detection_id.desc())
         statement = statement.limit(max(1, min(query.limit, _MAX_ROWS)))
-        return await self._database.fetch_all(statement, row_mapping.detection_from)
+        return await self.database.fetch_all(statement, row_mapping.detection_from)
 
     async def counts(self, query: DetectionFilter) -> list[DetectionCount]:
         """Number of matches by project, outcome, stage and intent, in this order."""
@@ -51,12 +48,12 @@ class SqlDetections:
         remembered = func.sum(cast(table.c.remembered, Integer)).label("remembered")
         statement = select(*groups, func.count().label("count"), remembered)
         statement = _filtered(statement, query).group_by(*groups).order_by(*groups)
-        return await self._database.fetch_all(statement, row_mapping.detection_count_from)
+        return await self.database.fetch_all(statement, row_mapping.detection_count_from)
 
     async def clear(self, project_id: str) -> int:
         """Delete the detections of a project. Returns their number."""
         table = tables.detections
-        return await self._database.execute(
+        return await self.database.execute(
             delete(table).where(table.c.project_id == escape_text(project_id))
         )
 

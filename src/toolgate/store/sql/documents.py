@@ -13,7 +13,7 @@ from typing import Any
 
 from toolgate.base.ids import utc_now
 from toolgate.store.base import SqlAccess
-from toolgate.store.engine.driver_sql import DriverSql, placeholders, portions
+from toolgate.store.engine.driver_sql import DriverSql, placeholders, portions, reads, writes
 from toolgate.store.engine.text import escape_text, unescape_text
 from toolgate.store.repositories.documents import (
     PassageSource,
@@ -41,10 +41,14 @@ class SqlDocuments(DriverSql):
 
     # Collections
 
-    async def collections(self, project_id: str, *, counted: bool = True) -> list[StoredCollection]:
+    @reads
+    def collections(
+        self, driver: Any, project_id: str, *, counted: bool = True
+    ) -> list[StoredCollection]:
         """The collections of a project, by name.
 
         Args:
+            driver: The driver's connection.
             project_id: The project.
             counted: Whether to count their contents; if not, `passages` is 1 if there are any.
         """
@@ -56,18 +60,16 @@ class SqlDocuments(DriverSql):
             " WHERE d.collection_id = c.collection_id)"
         )
 
-        def work(driver: Any) -> list[StoredCollection]:
-            rows = self.rows(
-                driver,
-                f"SELECT {_COLLECTION}, {counts if counted else uncounted}"  # noqa: S608 - of ours
-                " FROM document_collections c WHERE project_id = ? ORDER BY name_key",
-                (escape_text(project_id),),
-            )
-            return [_collection(row) for row in rows]
+        rows = self.rows(
+            driver,
+            f"SELECT {_COLLECTION}, {counts if counted else uncounted}"  # noqa: S608 - of ours
+            " FROM document_collections c WHERE project_id = ? ORDER BY name_key",
+            (escape_text(project_id),),
+        )
+        return [_collection(row) for row in rows]
 
-        return await self._store.reading(work)
-
-    async def save_collection(self, row: StoredCollection) -> bool:
+    @writes
+    def save_collection(self, driver: Any, row: StoredCollection) -> bool:
         """Insert or replace by id. False if another collection has the name."""
         values = (
             row.collection_id,
@@ -86,28 +88,25 @@ class SqlDocuments(DriverSql):
             utc_now(),
         )
 
-        def work(driver: Any) -> bool:
-            taken = self.rows(
-                driver,
-                "SELECT 1 FROM document_collections"
-                " WHERE project_id = ? AND name_key = ? AND collection_id <> ?",
-                (escape_text(row.project_id), _key(row.name), row.collection_id),
-            )
-            if taken:
-                return False
-            changed = ", ".join(f"{name} = excluded.{name}" for name in (*_CHANGING, "updated_at"))
-            self.run(
-                driver,
-                "INSERT INTO document_collections"  # noqa: S608 - names of ours
-                " (collection_id, project_id, name, name_key,"
-                " alias, description, model, model_identity, dim, metric, place, shelf_id, version,"
-                f" updated_at) VALUES ({placeholders(values)})"
-                f" ON CONFLICT (collection_id) DO UPDATE SET {changed}",
-                values,
-            )
-            return True
-
-        return await self._store.writing(work)
+        taken = self.rows(
+            driver,
+            "SELECT 1 FROM document_collections"
+            " WHERE project_id = ? AND name_key = ? AND collection_id <> ?",
+            (escape_text(row.project_id), _key(row.name), row.collection_id),
+        )
+        if taken:
+            return False
+        changed = ", ".join(f"{name} = excluded.{name}" for name in (*_CHANGING, "updated_at"))
+        self.run(
+            driver,
+            "INSERT INTO document_collections"  # noqa: S608 - names of ours
+            " (collection_id, project_id, name, name_key,"
+            " alias, description, model, model_identity, dim, metric, place, shelf_id, version,"
+            f" updated_at) VALUES ({placeholders(values)})"
+            f" ON CONFLICT (collection_id) DO UPDATE SET {changed}",
+            values,
+        )
+        return True
 
     async def delete_collection(self, collection_id: str) -> None:
         """Delete a collection with its contents."""
@@ -122,37 +121,33 @@ class SqlDocuments(DriverSql):
                 self.run(driver, statement, (collection_id,))
 
         await self._prepare()
-        await self._store.writing(work)
+        await self.store.writing(work)
 
     # Documents
 
-    async def documents(self, collection_id: str) -> list[StoredDocument]:
+    @reads
+    def documents(self, driver: Any, collection_id: str) -> list[StoredDocument]:
         """The documents of a collection, by origin and source."""
+        rows = self.rows(
+            driver,
+            f"SELECT {_DOCUMENT} FROM documents WHERE collection_id = ?"  # noqa: S608
+            " ORDER BY origin, source",
+            (collection_id,),
+        )
+        return [_document(row) for row in rows]
 
-        def work(driver: Any) -> list[StoredDocument]:
-            rows = self.rows(
-                driver,
-                f"SELECT {_DOCUMENT} FROM documents WHERE collection_id = ?"  # noqa: S608
-                " ORDER BY origin, source",
-                (collection_id,),
-            )
-            return [_document(row) for row in rows]
-
-        return await self._store.reading(work)
-
-    async def document(self, collection_id: str, origin: str, source: str) -> StoredDocument | None:
+    @reads
+    def document(
+        self, driver: Any, collection_id: str, origin: str, source: str
+    ) -> StoredDocument | None:
         """The document with an origin and source; None if there is none."""
-
-        def work(driver: Any) -> StoredDocument | None:
-            rows = self.rows(
-                driver,
-                f"SELECT {_DOCUMENT} FROM documents"  # noqa: S608 - names of ours
-                " WHERE collection_id = ? AND origin = ? AND source = ?",
-                (collection_id, escape_text(origin), escape_text(source)),
-            )
-            return _document(rows[0]) if rows else None
-
-        return await self._store.reading(work)
+        rows = self.rows(
+            driver,
+            f"SELECT {_DOCUMENT} FROM documents"  # noqa: S608 - names of ours
+            " WHERE collection_id = ? AND origin = ? AND source = ?",
+            (collection_id, escape_text(origin), escape_text(source)),
+        )
+        return _document(rows[0]) if rows else None
 
     async def replace_document(
         self, document: StoredDocument, passages: Sequence[StoredPassage]
@@ -220,7 +215,7 @@ class SqlDocuments(DriverSql):
             self._count_change(driver, collection_id)
             return gone
 
-        return await self._store.writing(work)
+        return await self.store.writing(work)
 
     async def remove_documents(self, collection_id: str, documents: Collection[str]) -> int:
         """Delete documents. Returns how many existed."""
@@ -232,34 +227,37 @@ class SqlDocuments(DriverSql):
                 self._count_change(driver, collection_id)
             return removed
 
-        return await self._store.writing(work)
+        return await self.store.writing(work)
 
     # Failures
 
-    async def failures(self, collection_id: str) -> list[StoredFailure]:
+    @reads
+    def failures(self, driver: Any, collection_id: str) -> list[StoredFailure]:
         """The documents that could not be imported, by origin and source."""
-
-        def work(driver: Any) -> list[StoredFailure]:
-            rows = self.rows(
-                driver,
-                "SELECT origin, source, reason, failed_at FROM document_failures"
-                " WHERE collection_id = ? ORDER BY origin, source",
-                (collection_id,),
+        rows = self.rows(
+            driver,
+            "SELECT origin, source, reason, failed_at FROM document_failures"
+            " WHERE collection_id = ? ORDER BY origin, source",
+            (collection_id,),
+        )
+        return [
+            StoredFailure(
+                origin=unescape_text(origin),
+                source=unescape_text(source),
+                reason=unescape_text(reason),
+                failed_at=failed_at,
             )
-            return [
-                StoredFailure(
-                    origin=unescape_text(origin),
-                    source=unescape_text(source),
-                    reason=unescape_text(reason),
-                    failed_at=failed_at,
-                )
-                for origin, source, reason, failed_at in rows
-            ]
+            for origin, source, reason, failed_at in rows
+        ]
 
-        return await self._store.reading(work)
-
-    async def save_failures(
-        self, collection_id: str, failures: Sequence[StoredFailure], *, origins: Collection[str]
+    @writes
+    def save_failures(
+        self,
+        driver: Any,
+        collection_id: str,
+        failures: Sequence[StoredFailure],
+        *,
+        origins: Collection[str],
     ) -> None:
         """Insert or replace failures, and delete others of `origins`."""
         now = utc_now()
@@ -274,73 +272,65 @@ class SqlDocuments(DriverSql):
             for failure in failures
         ]
 
-        def work(driver: Any) -> None:
-            self.many(
-                driver,
-                "DELETE FROM document_failures WHERE collection_id = ? AND origin = ?",
-                [(collection_id, escape_text(origin)) for origin in origins],
-            )
-            self.many(
-                driver,
-                "INSERT INTO document_failures (collection_id, origin, source, reason, failed_at)"
-                " VALUES (?, ?, ?, ?, ?) ON CONFLICT (collection_id, origin, source)"
-                " DO UPDATE SET reason = excluded.reason, failed_at = excluded.failed_at",
-                rows,
-            )
-
-        await self._store.writing(work)
+        self.many(
+            driver,
+            "DELETE FROM document_failures WHERE collection_id = ? AND origin = ?",
+            [(collection_id, escape_text(origin)) for origin in origins],
+        )
+        self.many(
+            driver,
+            "INSERT INTO document_failures (collection_id, origin, source, reason, failed_at)"
+            " VALUES (?, ?, ?, ?, ?) ON CONFLICT (collection_id, origin, source)"
+            " DO UPDATE SET reason = excluded.reason, failed_at = excluded.failed_at",
+            rows,
+        )
 
     async def remove_failure(self, collection_id: str, origin: str, source: str) -> bool:
         """Delete a failure. False if there is none."""
         here = (collection_id, escape_text(origin), escape_text(source))
-        return await self._store.writing(lambda driver: self.run(driver, _REMOVE_FAILURE, here) > 0)
+        return await self.store.writing(lambda driver: self.run(driver, _REMOVE_FAILURE, here) > 0)
 
     # Passages
 
-    async def passages(self, numbers: Sequence[int]) -> dict[int, PassageSource]:
+    @reads
+    def passages(self, driver: Any, numbers: Sequence[int]) -> dict[int, PassageSource]:
         """Existing passages by number."""
-
-        def work(driver: Any) -> dict[int, PassageSource]:
-            sources: dict[int, PassageSource] = {}
-            for part in portions(list(numbers)):
-                statement = (
-                    "SELECT p.passage_id, p.ordinal, p.text, p.heading, p.page,"  # noqa: S608
-                    " p.document_id, d.source, d.title FROM passages p"
-                    " JOIN documents d ON d.document_id = p.document_id"
-                    f" WHERE p.passage_id IN ({placeholders(part)})"
+        sources: dict[int, PassageSource] = {}
+        for part in portions(list(numbers)):
+            statement = (
+                "SELECT p.passage_id, p.ordinal, p.text, p.heading, p.page,"  # noqa: S608
+                " p.document_id, d.source, d.title FROM passages p"
+                " JOIN documents d ON d.document_id = p.document_id"
+                f" WHERE p.passage_id IN ({placeholders(part)})"
+            )
+            for row in self.rows(driver, statement, part):
+                sources[row[0]] = PassageSource(
+                    passage=_passage(row),
+                    document_id=row[5],
+                    source=unescape_text(row[6]),
+                    title=unescape_text(row[7]),
                 )
-                for row in self.rows(driver, statement, part):
-                    sources[row[0]] = PassageSource(
-                        passage=_passage(row),
-                        document_id=row[5],
-                        source=unescape_text(row[6]),
-                        title=unescape_text(row[7]),
-                    )
-            return sources
+        return sources
 
-        return await self._store.reading(work)
-
-    async def passage_page(
-        self, collection_id: str, *, after: int, limit: int
+    @reads
+    def passage_page(
+        self, driver: Any, collection_id: str, *, after: int, limit: int
     ) -> list[tuple[str, StoredPassage]]:
         """Passages of a collection in the order of their numbers, each with its document.
 
         Args:
+            driver: The driver's connection.
             collection_id: The collection.
             after: Return passages with higher numbers; -1: from the first one.
             limit: Largest number of passages.
         """
-
-        def work(driver: Any) -> list[tuple[str, StoredPassage]]:
-            rows = self.rows(
-                driver,
-                "SELECT passage_id, ordinal, text, heading, page, document_id FROM passages"
-                " WHERE collection_id = ? AND passage_id > ? ORDER BY passage_id LIMIT ?",
-                (collection_id, after, limit),
-            )
-            return [(row[5], _passage(row)) for row in rows]
-
-        return await self._store.reading(work)
+        rows = self.rows(
+            driver,
+            "SELECT passage_id, ordinal, text, heading, page, document_id FROM passages"
+            " WHERE collection_id = ? AND passage_id > ? ORDER BY passage_id LIMIT ?",
+            (collection_id, after, limit),
+        )
+        return [(row[5], _passage(row)) for row in rows]
 
     # Words
 
@@ -357,7 +347,7 @@ class SqlDocuments(DriverSql):
             having = {word: self._count_passages(driver, collection_id, word) for word in words}
             return WordCounts(passages=passages, words=int(length), having=having)
 
-        return await self._store.reading(work)
+        return await self.store.reading(work)
 
     async def with_word(
         self, collection_id: str, word: str, *, limit: int
@@ -382,12 +372,12 @@ class SqlDocuments(DriverSql):
             rows = self.rows(driver, statement, (condition, limit))
             return [(row[0], row[1], row[2].partition(" ")[2]) for row in rows]
 
-        return await self._store.reading(work)
+        return await self.store.reading(work)
 
     async def _prepare(self) -> None:
         """Create the word index if it does not exist."""
         if not self._is_prepared:
-            await self._store.writing(
+            await self.store.writing(
                 self._prepare_sqlite if self._is_sqlite else self._prepare_postgres
             )
             self._is_prepared = True

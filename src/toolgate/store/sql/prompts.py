@@ -3,18 +3,15 @@
 from sqlalchemy import RowMapping, func, select
 
 from toolgate.store.engine import tables
-from toolgate.store.engine.database import SqlDatabase
+from toolgate.store.engine.database import SqlRepository
 from toolgate.store.engine.text import escape_text, unescape_text
 from toolgate.store.repositories.prompts import StoredPrompt
 
 __all__ = ["SqlPrompts"]
 
 
-class SqlPrompts:
+class SqlPrompts(SqlRepository):
     """Implements `PromptRepository`."""
-
-    def __init__(self, database: SqlDatabase) -> None:
-        self._database = database
 
     async def versions(self, project_id: str, name: str | None) -> list[StoredPrompt]:
         """All versions of a prompt, oldest first; without a name, the latest of each prompt."""
@@ -34,7 +31,7 @@ class SqlPrompts:
                 latest,
                 (table.c.name == latest.c.name) & (table.c.version == latest.c.version),
             )
-        return await self._database.fetch_all(query, _from)
+        return await self.database.fetch_all(query, _from)
 
     async def add(self, version: StoredPrompt) -> None:
         """Add a version."""
@@ -45,7 +42,7 @@ class SqlPrompts:
             "text": None if version.text is None else escape_text(version.text),
             "changed_by": escape_text(version.changed_by),
         }
-        await self._database.execute(self._database.insert(tables.prompt_versions), row)
+        await self.database.execute(self.database.insert(tables.prompt_versions), row)
 
 
 def _from(row: RowMapping) -> StoredPrompt:

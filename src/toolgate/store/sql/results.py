@@ -3,7 +3,7 @@
 from sqlalchemy import delete, select
 
 from toolgate.store.engine import tables
-from toolgate.store.engine.database import SqlDatabase
+from toolgate.store.engine.database import SqlRepository
 from toolgate.store.engine.text import escape_text
 from toolgate.store.repositories.results import ResultSummary, StoredResult
 from toolgate.store.sql.row_mapping import result_from, result_row, result_summary_from
@@ -11,25 +11,22 @@ from toolgate.store.sql.row_mapping import result_from, result_row, result_summa
 __all__ = ["SqlResults"]
 
 
-class SqlResults:
+class SqlResults(SqlRepository):
     """Implements `ResultRepository`."""
-
-    def __init__(self, database: SqlDatabase) -> None:
-        self._database = database
 
     async def save(self, result: StoredResult) -> None:
         """Insert or replace by handle."""
         row = result_row(result)
-        statement = self._database.insert(tables.results).on_conflict_do_update(
+        statement = self.database.insert(tables.results).on_conflict_do_update(
             index_elements=["handle"], set_=row
         )
-        await self._database.execute(statement, row)
+        await self.database.execute(statement, row)
 
     async def get(self, handle: str) -> StoredResult | None:
         """A stored result; None if it does not exist. The caller checks owner and expiry."""
         table = tables.results
         query = select(table).where(table.c.handle == escape_text(handle))
-        return await self._database.fetch_first(query, result_from)
+        return await self.database.fetch_first(query, result_from)
 
     async def select(
         self, *, prefix: str, caller_id: str | None, now: str, limit: int
@@ -44,9 +41,9 @@ class SqlResults:
         if caller_id is not None:
             query = query.where(table.c.caller_id == escape_text(caller_id))
         query = query.order_by(table.c.expires_at.desc(), table.c.handle).limit(limit)
-        return await self._database.fetch_all(query, result_summary_from)
+        return await self.database.fetch_all(query, result_summary_from)
 
     async def remove(self, handle: str) -> None:
         """Delete a result, if it exists."""
         table = tables.results
-        await self._database.execute(delete(table).where(table.c.handle == escape_text(handle)))
+        await self.database.execute(delete(table).where(table.c.handle == escape_text(handle)))

@@ -4,7 +4,7 @@ from sqlalchemy import ColumnElement, Connection, delete, select, update
 
 from toolgate.base.ids import new_id
 from toolgate.store.engine import tables
-from toolgate.store.engine.database import SqlDatabase
+from toolgate.store.engine.database import SqlRepository
 from toolgate.store.engine.text import escape_text
 from toolgate.store.repositories.schemas import StoredSchema
 from toolgate.store.sql.row_mapping import schema_from, schema_row
@@ -18,17 +18,14 @@ _PORTION = 500
 """Versions that one statement deletes; well below SQLite's limit of 32,766 values."""
 
 
-class SqlSchemas:
+class SqlSchemas(SqlRepository):
     """Implements `SchemaRepository`."""
-
-    def __init__(self, database: SqlDatabase) -> None:
-        self._database = database
 
     async def latest(self, project_id: str, connection: str) -> StoredSchema | None:
         """The latest schema of a connection, with its content."""
         table = tables.schema_versions
         query = select(table).where(_is_of(project_id, connection))
-        return await self._database.fetch_first(
+        return await self.database.fetch_first(
             query.order_by(table.c.number.desc()).limit(1), schema_from
         )
 
@@ -38,24 +35,24 @@ class SqlSchemas:
         columns = [column for column in table.columns if column.name != "content"]
         query = select(*columns).where(_is_of(project_id, connection))
         query = query.order_by(table.c.number.desc()).limit(max(1, min(limit, _MAX_VERSIONS)))
-        return await self._database.fetch_all(query, schema_from)
+        return await self.database.fetch_all(query, schema_from)
 
     async def add(self, schema: StoredSchema) -> bool:
         """Add a version. False if another process has added this number."""
         row = schema_row(schema) | {"version_id": new_id()}
         # The row count of an INSERT is available only on request.
         statement = (
-            self._database.insert(tables.schema_versions)
+            self.database.insert(tables.schema_versions)
             .on_conflict_do_nothing()
             .execution_options(preserve_rowcount=True)
         )
-        return await self._database.execute(statement, row) == 1
+        return await self.database.execute(statement, row) == 1
 
     async def mark_seen(self, project_id: str, connection: str, number: int, at: str) -> None:
         """Set when a version was last seen; earlier times are ignored."""
         table = tables.schema_versions
         key = _is_of(project_id, connection) & (table.c.number == number) & (table.c.seen_at < at)
-        await self._database.execute(update(table).where(key).values(seen_at=at))
+        await self.database.execute(update(table).where(key).values(seen_at=at))
 
 
 def prune(connection: Connection, *, before: str, max_bytes: int) -> int:

@@ -5,7 +5,7 @@ from typing import Any
 from sqlalchemy import RowMapping, and_, or_, select
 
 from toolgate.store.engine import tables
-from toolgate.store.engine.database import SqlDatabase
+from toolgate.store.engine.database import SqlRepository
 from toolgate.store.engine.text import escape_text, unescape_text
 from toolgate.store.repositories.statements import StatementOutcome, StoredStatement
 
@@ -18,11 +18,8 @@ _ROW_BYTES = 200
 """Estimated bytes of a row besides its texts."""
 
 
-class SqlStatements:
+class SqlStatements(SqlRepository):
     """Implements `StatementRepository`."""
-
-    def __init__(self, database: SqlDatabase) -> None:
-        self._database = database
 
     async def append(self, statement: StoredStatement) -> None:
         """Insert a statement; existing ids are skipped."""
@@ -33,8 +30,8 @@ class SqlStatements:
         row["size_bytes"] = _ROW_BYTES + sum(
             len(value.encode()) for value in row.values() if isinstance(value, str)
         )
-        insert = self._database.insert(tables.statements).on_conflict_do_nothing()
-        await self._database.execute(insert, row)
+        insert = self.database.insert(tables.statements).on_conflict_do_nothing()
+        await self.database.execute(insert, row)
 
     async def select(
         self,
@@ -70,7 +67,7 @@ class SqlStatements:
             )
         query = query.order_by(table.c.at.desc(), table.c.statement_id.desc())
         query = query.limit(max(1, min(limit, _MAX_ROWS)))
-        return await self._database.fetch_all(query, _from)
+        return await self.database.fetch_all(query, _from)
 
 
 def _from(row: RowMapping) -> StoredStatement:

@@ -19,7 +19,7 @@ from sqlalchemy import (
 )
 
 from toolgate.store.engine import tables
-from toolgate.store.engine.database import Insert, SqlDatabase
+from toolgate.store.engine.database import Insert, SqlRepository, reads, writes
 from toolgate.store.engine.text import escape_text, unescape_text
 from toolgate.store.repositories.threads import (
     PROJECT_THREAD,
@@ -97,18 +97,17 @@ _NO_END = 2**31 - 1
 """Largest number of a message: columns have 32 bits."""
 
 
-class SqlThreads:
+class SqlThreads(SqlRepository):
     """Implements `ThreadRepository`."""
-
-    def __init__(self, database: SqlDatabase) -> None:
-        self._database = database
 
     async def get(self, project_id: str, caller_id: str, name: str) -> StoredThread | None:
         """A thread by name; None if it does not exist."""
-        return await self._database.read(lambda opened: _find(opened, project_id, caller_id, name))
+        return await self.database.read(lambda opened: _find(opened, project_id, caller_id, name))
 
-    async def select(
+    @reads
+    def select(
         self,
+        opened: Connection,
         project_id: str,
         caller_id: str | None,
         *,
@@ -116,12 +115,19 @@ class SqlThreads:
         limit: int = 100,
     ) -> list[StoredThread]:
         """Threads, most recently used first; see `ThreadRepository.select`."""
-        return await self._database.read(
-            lambda opened: _select(opened, project_id, caller_id, with_responses, limit)
-        )
+        table = tables.threads
+        query = select(table).where(table.c.project_id == escape_text(project_id))
+        if caller_id is not None:
+            query = query.where(table.c.caller_id == escape_text(caller_id))
+        if not with_responses:
+            query = query.where(~is_response())
+        query = query.order_by(table.c.used_at.desc(), table.c.thread_id.desc()).limit(limit)
+        return [_thread_from(row) for row in opened.execute(query).mappings()]
 
-    async def begin_turn(
+    @writes
+    def begin_turn(
         self,
+        opened: Connection,
         thread: StoredThread,
         *,
         turn_id: str,
@@ -131,24 +137,22 @@ class SqlThreads:
         opening: TurnOpening | None = None,
     ) -> StoredThread:
         """Create the thread if needed, and claim the right to run a turn in it."""
-
-        def work(opened: Connection) -> StoredThread:
-            stored = _begin(opened, self._database.insert, thread, turn_id, until, now, over)
-            if opening is not None and stored.running == turn_id:
-                _open(opened, stored, opening, now)
-            return stored
-
-        return await self._database.write(work)
+        stored = _begin(opened, self.database.insert, thread, turn_id, until, now, over)
+        if opening is not None and stored.running == turn_id:
+            _open(opened, stored, opening, now)
+        return stored
 
     async def extend_turn(self, thread_id: str, *, turn_id: str, until: str) -> bool:
         """Keep a turn alive. False if another turn has taken over."""
         table = tables.threads
         condition = (table.c.thread_id == thread_id) & (table.c.running == turn_id)
         statement = update(table).where(condition).values(running_until=until)
-        return await self._database.write(lambda opened: opened.execute(statement).rowcount > 0)
+        return await self.database.write(lambda opened: opened.execute(statement).rowcount > 0)
 
-    async def append_messages(
+    @writes
+    def append_messages(
         self,
+        opened: Connection,
         thread_id: str,
         messages: Sequence[StoredMessage],
         *,
@@ -159,13 +163,9 @@ class SqlThreads:
         now: str,
     ) -> int:
         """Write the messages of a turn and number them. Returns the last number."""
-
-        def work(opened: Connection) -> int:
-            last = _append(opened, thread_id, messages, state, ends, now)
-            _save_extras(opened, self._database.insert, thread_id, artifacts, spending, now)
-            return last
-
-        return await self._database.write(work)
+        last = _append(opened, thread_id, messages, state, ends, now)
+        _save_extras(opened, self.database.insert, thread_id, artifacts, spending, now)
+        return last
 
     async def messages(
         self,
@@ -176,47 +176,79 @@ class SqlThreads:
         limit: int | None = None,
     ) -> list[StoredMessage]:
         """Messages between two numbers, oldest first; with a limit the newest of them."""
-        return await self._database.read(
+        return await self.database.read(
             lambda opened: _messages(opened, thread_id, after, before, limit)
         )
 
     async def artifacts(self, thread_id: str, artifact_ids: Sequence[str]) -> list[StoredArtifact]:
         """Existing artifacts with these ids."""
-        if not artifact_ids:
-            return []
-        return await self._database.read(lambda opened: _artifacts(opened, thread_id, artifact_ids))
+        return await self._artifacts(thread_id, artifact_ids) if artifact_ids else []
 
-    async def spending(self, thread_id: str) -> list[StoredSpending]:
+    @reads
+    def _artifacts(
+        self, opened: Connection, thread_id: str, artifact_ids: Sequence[str]
+    ) -> list[StoredArtifact]:
+        table = tables.thread_artifacts
+        query = select(table).where(
+            table.c.thread_id == thread_id, table.c.artifact_id.in_(artifact_ids)
+        )
+        return [
+            StoredArtifact(
+                artifact_id=row["artifact_id"],
+                turn_id=row["turn_id"],
+                body=_unpacked(zlib.decompress(row["body"]).decode()),
+            )
+            for row in opened.execute(query).mappings()
+        ]
+
+    @reads
+    def spending(self, opened: Connection, thread_id: str) -> list[StoredSpending]:
         """Costs of a thread, oldest first."""
-        return await self._database.read(lambda opened: _spending(opened, thread_id))
+        table = tables.thread_spending
+        query = select(table).where(table.c.thread_id == thread_id).order_by(table.c.number)
+        rows: list[StoredSpending] = []
+        for row in opened.execute(query).mappings():
+            values = dict(row)
+            del values["thread_id"], values["number"]
+            rows.append(StoredSpending(**values))
+        return rows
 
-    async def save_settings(
-        self, thread: StoredThread, settings: Json, *, now: str
+    @writes
+    def save_settings(
+        self, opened: Connection, thread: StoredThread, settings: Json, *, now: str
     ) -> StoredThread:
         """Create the thread if needed, and save its settings."""
+        stored = _get_or_create(opened, self.database.insert, thread, now)
+        table = tables.threads
+        condition = table.c.thread_id == stored.thread_id
+        opened.execute(update(table).where(condition).values(settings=_packed(settings)))
+        return replace(stored, settings=settings)
 
-        def work(opened: Connection) -> StoredThread:
-            stored = _get_or_create(opened, self._database.insert, thread, now)
-            table = tables.threads
-            condition = table.c.thread_id == stored.thread_id
-            opened.execute(update(table).where(condition).values(settings=_packed(settings)))
-            return replace(stored, settings=settings)
+    @writes
+    def drop_turn(self, opened: Connection, thread_id: str, turn_id: str) -> int:
+        """Delete the messages of a turn; others keep their numbers. Returns how many existed."""
+        gone = 0
+        for table in (tables.thread_artifacts, tables.thread_messages):
+            condition = (table.c.thread_id == thread_id) & (table.c.turn_id == turn_id)
+            gone = opened.execute(delete(table).where(condition)).rowcount
+        return gone
 
-        return await self._database.write(work)
-
-    async def drop_turn(self, thread_id: str, turn_id: str) -> int:
-        """Delete the messages of a turn. Returns how many existed."""
-        return await self._database.write(lambda opened: _drop(opened, thread_id, turn_id))
-
-    async def clear(self, thread_id: str, *, now: str) -> int:
+    @writes
+    def clear(self, opened: Connection, thread_id: str, *, now: str) -> int:
         """Delete all messages but not the settings. Returns how many existed."""
-        return await self._database.write(lambda opened: _clear(opened, thread_id, now))
+        gone = 0
+        for table in (tables.thread_artifacts, tables.thread_messages):
+            gone = opened.execute(delete(table).where(table.c.thread_id == thread_id)).rowcount
+        table = tables.threads
+        values = {"state": "{}", "size_bytes": _ROW_BYTES, "used_at": now}
+        opened.execute(update(table).where(table.c.thread_id == thread_id).values(**values))
+        return gone
 
     async def delete(self, thread_id: str) -> bool:
         """Delete a thread with its contents. False if it does not exist."""
         table = tables.threads
         statement = delete(table).where(table.c.thread_id == escape_text(thread_id))
-        return await self._database.write(lambda opened: opened.execute(statement).rowcount > 0)
+        return await self.database.write(lambda opened: opened.execute(statement).rowcount > 0)
 
 
 def _find(opened: Connection, project_id: str, caller_id: str, name: str) -> StoredThread | None:
@@ -235,24 +267,6 @@ def is_response() -> ColumnElement[bool]:
     # Not LIKE, which ignores case in SQLite only.
     start = func.substr(tables.threads.c.name, 1, len(RESPONSE_PREFIX))
     return start == RESPONSE_PREFIX
-
-
-def _select(
-    opened: Connection,
-    project_id: str,
-    caller_id: str | None,
-    with_responses: bool,  # noqa: FBT001 - private
-    limit: int,
-) -> list[StoredThread]:
-    """Return threads, most recently used first."""
-    table = tables.threads
-    query = select(table).where(table.c.project_id == escape_text(project_id))
-    if caller_id is not None:
-        query = query.where(table.c.caller_id == escape_text(caller_id))
-    if not with_responses:
-        query = query.where(~is_response())
-    query = query.order_by(table.c.used_at.desc(), table.c.thread_id.desc()).limit(limit)
-    return [_thread_from(row) for row in opened.execute(query).mappings()]
 
 
 def _get_or_create(
@@ -399,56 +413,6 @@ def _messages(
         return [_message_from(row) for row in opened.execute(_ALL, values).mappings()]
     newest = opened.execute(_NEWEST, {**values, "most": limit}).mappings()
     return [_message_from(row) for row in newest][::-1]
-
-
-def _artifacts(
-    opened: Connection, thread_id: str, artifact_ids: Sequence[str]
-) -> list[StoredArtifact]:
-    """Return the artifacts that exist."""
-    table = tables.thread_artifacts
-    query = select(table).where(
-        table.c.thread_id == thread_id, table.c.artifact_id.in_(artifact_ids)
-    )
-    return [
-        StoredArtifact(
-            artifact_id=row["artifact_id"],
-            turn_id=row["turn_id"],
-            body=_unpacked(zlib.decompress(row["body"]).decode()),
-        )
-        for row in opened.execute(query).mappings()
-    ]
-
-
-def _spending(opened: Connection, thread_id: str) -> list[StoredSpending]:
-    """Return the costs, oldest first."""
-    table = tables.thread_spending
-    query = select(table).where(table.c.thread_id == thread_id).order_by(table.c.number)
-    rows: list[StoredSpending] = []
-    for row in opened.execute(query).mappings():
-        values = dict(row)
-        del values["thread_id"], values["number"]
-        rows.append(StoredSpending(**values))
-    return rows
-
-
-def _drop(opened: Connection, thread_id: str, turn_id: str) -> int:
-    """Delete the messages of a turn; others keep their numbers."""
-    gone = 0
-    for table in (tables.thread_artifacts, tables.thread_messages):
-        condition = (table.c.thread_id == thread_id) & (table.c.turn_id == turn_id)
-        gone = opened.execute(delete(table).where(condition)).rowcount
-    return gone
-
-
-def _clear(opened: Connection, thread_id: str, now: str) -> int:
-    """Delete the messages of a thread, and the state derived from them."""
-    gone = 0
-    for table in (tables.thread_artifacts, tables.thread_messages):
-        gone = opened.execute(delete(table).where(table.c.thread_id == thread_id)).rowcount
-    table = tables.threads
-    values = {"state": "{}", "size_bytes": _ROW_BYTES, "used_at": now}
-    opened.execute(update(table).where(table.c.thread_id == thread_id).values(**values))
-    return gone
 
 
 def _thread_from(row: RowMapping) -> StoredThread:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from sqlalchemy import ColumnElement, Connection, delete, exists, func, select
 
 from toolgate.store.engine import tables
-from toolgate.store.engine.database import SqlDatabase
+from toolgate.store.engine.database import SqlRepository, writes
 from toolgate.store.engine.text import escape_text
 from toolgate.store.repositories.usage import StoredSearch, StoredUse, UsageEntry, UsageFilter
 from toolgate.store.sql import row_mapping
@@ -16,11 +16,8 @@ _PORTION = 500
 """Searches whose uses are read at once; well below SQLite's limit of 32,766 values."""
 
 
-class SqlUsage:
+class SqlUsage(SqlRepository):
     """Implements `UsageRepository`."""
-
-    def __init__(self, database: SqlDatabase) -> None:
-        self._database = database
 
     async def append(self, searches: Sequence[StoredSearch], uses: Sequence[StoredUse]) -> None:
         """Write to the usage log, all or nothing; existing rows are skipped."""
@@ -32,24 +29,21 @@ class SqlUsage:
         def append(connection: Connection) -> None:
             for table, rows in rows_of.items():
                 if rows:
-                    connection.execute(self._database.insert(table).on_conflict_do_nothing(), rows)
+                    connection.execute(self.database.insert(table).on_conflict_do_nothing(), rows)
 
-        await self._database.write(append)
+        await self.database.write(append)
 
     async def select(self, query: UsageFilter) -> list[UsageEntry]:
         """Matching searches with their uses, newest first."""
-        return await self._database.read(lambda connection: _select(connection, query))
+        return await self.database.read(lambda connection: _select(connection, query))
 
-    async def clear(self, project_id: str) -> int:
+    @writes
+    def clear(self, connection: Connection, project_id: str) -> int:
         """Delete the usage log of a project. Returns the number of searches."""
-
-        def clear(connection: Connection) -> int:
-            for table in (tables.usage_uses, tables.usage_searches):
-                statement = delete(table).where(table.c.project_id == escape_text(project_id))
-                count = connection.execute(statement).rowcount
-            return count
-
-        return await self._database.write(clear)
+        for table in (tables.usage_uses, tables.usage_searches):
+            statement = delete(table).where(table.c.project_id == escape_text(project_id))
+            count = connection.execute(statement).rowcount
+        return count
 
 
 def _select(connection: Connection, query: UsageFilter) -> list[UsageEntry]:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from sqlalchemy import Connection, select, update
 
 from toolgate.store.engine import tables
-from toolgate.store.engine.database import SqlDatabase
+from toolgate.store.engine.database import SqlDatabase, SqlRepository, writes
 from toolgate.store.engine.text import escape_text
 from toolgate.store.repositories.approvals import ApprovalFilter, StoredApproval
 from toolgate.store.sql.row_mapping import approval_from, approval_row
@@ -24,36 +24,32 @@ _MAX_ROWS = 1_000
 """Most approvals in a result; as in `ApprovalFilter.limit`."""
 
 
-class SqlApprovals:
+class SqlApprovals(SqlRepository):
     """Implements `ApprovalRepository`."""
 
     def __init__(self, database: SqlDatabase) -> None:
-        self._database = database
+        super().__init__(database)
         self.programs = SqlPrograms(database)
         """Implements `ProgramRepository`."""
 
-    async def add_or_get(self, approval: StoredApproval) -> StoredApproval:
+    @writes
+    def add_or_get(self, connection: Connection, approval: StoredApproval) -> StoredApproval:
         """Insert an approval, or return the pending or unused one with the same binding."""
         table = tables.approvals
         same_slot = table.c.slot == approval.binding
         too_late = table.c.expires_at <= approval.created_at
         row = approval_row(approval) | {"slot": approval.binding}
 
-        def add(connection: Connection) -> StoredApproval:
-            connection.execute(update(table).where(same_slot, too_late).values(slot=None))
-            insert = self._database.insert(table).on_conflict_do_nothing(index_elements=["slot"])
-            connection.execute(insert, row)
-            return approval_from(
-                connection.execute(select(table).where(same_slot)).mappings().one()
-            )
-
-        return await self._database.write(add)
+        connection.execute(update(table).where(same_slot, too_late).values(slot=None))
+        insert = self.database.insert(table).on_conflict_do_nothing(index_elements=["slot"])
+        connection.execute(insert, row)
+        return approval_from(connection.execute(select(table).where(same_slot)).mappings().one())
 
     async def get(self, approval_id: str, *, now: str) -> StoredApproval | None:
         """Return an approval; None if it does not exist."""
         table = tables.approvals
         query = select(table).where(table.c.approval_id == escape_text(approval_id))
-        approval = await self._database.fetch_first(query, approval_from)
+        approval = await self.database.fetch_first(query, approval_from)
         return approval and _at(approval, now)
 
     async def select(self, query: ApprovalFilter, *, now: str) -> list[StoredApproval]:
@@ -74,7 +70,7 @@ class SqlApprovals:
         if query.after is not None:
             statement = statement.where(table.c.approval_id < escape_text(query.after))
         statement = statement.limit(max(1, min(query.limit, _MAX_ROWS)))
-        return [_at(row, now) for row in await self._database.fetch_all(statement, approval_from)]
+        return [_at(row, now) for row in await self.database.fetch_all(statement, approval_from)]
 
     async def decide(
         self,
@@ -102,7 +98,7 @@ class SqlApprovals:
             "comment": escape_text(comment),
             "edited": None if edited is None else escape_text(edited),
         }
-        return await self._database.execute(update(table).where(waits).values(**values)) == 1
+        return await self.database.execute(update(table).where(waits).values(**values)) == 1
 
     async def claim(self, approval_id: str, *, step: int, now: str) -> bool:
         """Claim the single run that an approval allows. False if it is taken or has expired."""
@@ -114,7 +110,7 @@ class SqlApprovals:
         else:
             is_next &= table.c.state == "used"
             values = {"step": step + 1}
-        return await self._database.execute(update(table).where(is_next).values(**values)) == 1
+        return await self.database.execute(update(table).where(is_next).values(**values)) == 1
 
 
 def _at(approval: StoredApproval, now: str) -> StoredApproval:

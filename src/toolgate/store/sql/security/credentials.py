@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement, Connection, delete, select, update
 
 from toolgate.base.ids import utc_now
 from toolgate.store.engine import tables
-from toolgate.store.engine.database import Insert, SqlDatabase
+from toolgate.store.engine.database import Insert, SqlRepository, writes
 from toolgate.store.engine.text import escape_text, unescape_text
 from toolgate.store.repositories.credentials import CredentialKey, StoredCredential, WrappedKey
 from toolgate.store.sql.security.access import count_change
@@ -15,11 +15,8 @@ from toolgate.store.sql.security.access import count_change
 __all__ = ["SqlCredentials"]
 
 
-class SqlCredentials:
+class SqlCredentials(SqlRepository):
     """Implements `CredentialRepository`."""
-
-    def __init__(self, database: SqlDatabase) -> None:
-        self._database = database
 
     async def select(
         self, server: str | None = None, *, kind: str | None = None
@@ -33,23 +30,25 @@ class SqlCredentials:
             query = query.where(table.c.server == escape_text(server))
         if kind is not None:
             query = query.where(table.c.kind == kind)
-        return await self._database.fetch_all(query, _from)
+        return await self.database.fetch_all(query, _from)
 
     async def get(self, key: CredentialKey) -> StoredCredential | None:
         """A credential; None if it does not exist."""
-        return await self._database.fetch_first(select(tables.credentials).where(_is(key)), _from)
+        return await self.database.fetch_first(select(tables.credentials).where(_is(key)), _from)
 
     async def save(
         self, credential: StoredCredential, *, over: int | None = None, quietly: bool = False
     ) -> bool:
         """Insert or replace a credential. False if the condition `over` was not met."""
-        insert = self._database.insert
-        return await self._database.write(
+        insert = self.database.insert
+        return await self.database.write(
             lambda opened: _save(opened, insert, credential, over=over, quietly=quietly)
         )
 
-    async def delete(
+    @writes
+    def delete(
         self,
+        connection: Connection,
         server: str | None = None,
         *,
         subject: str | None = None,
@@ -70,47 +69,44 @@ class SqlCredentials:
         if before is not None:
             statement = statement.where(table.c.updated_at < before)
 
-        def remove(connection: Connection) -> int:
-            count = connection.execute(statement).rowcount
-            if count and kind != "pending":
-                count_change(connection, self._database.insert)
-            return count
-
-        return await self._database.write(remove)
+        count = connection.execute(statement).rowcount
+        if count and kind != "pending":
+            count_change(connection, self.database.insert)
+        return count
 
     async def lease(self, key: CredentialKey, by: str, until: str, now: str) -> bool:
         """Take the exclusive right to renew a credential. False if another process has it."""
         table = tables.credentials
         free = _is(key) & ((table.c.lease_by.in_(["", by])) | (table.c.lease_until < now))
         statement = update(table).where(free).values(lease_by=escape_text(by), lease_until=until)
-        return await self._database.execute(statement) > 0
+        return await self.database.execute(statement) > 0
 
     async def keys(self) -> list[WrappedKey]:
         """All keys, oldest first."""
         table = tables.credential_keys
         query = select(table).order_by(table.c.key_id)
-        return await self._database.fetch_all(query, lambda row: WrappedKey(**row))
+        return await self.database.fetch_all(query, lambda row: WrappedKey(**row))
 
-    async def save_keys(self, keys: tuple[WrappedKey, ...], *, only_first: bool = False) -> bool:
+    @writes
+    def save_keys(
+        self, connection: Connection, keys: tuple[WrappedKey, ...], *, only_first: bool = False
+    ) -> bool:
         """Insert or replace keys, all or none; with `only_first`, only if there are none yet."""
-        table, insert = tables.credential_keys, self._database.insert
+        table, insert = tables.credential_keys, self.database.insert
         statement = insert(table)
         statement = statement.on_conflict_do_update(
             index_elements=["key_id"],
             set_={name: statement.excluded[name] for name in ("wrapped_by", "wrapped")},
         )
 
-        def save(connection: Connection) -> bool:
-            if only_first:
-                # Two processes that start at once would each create a first key: the row of the
-                # version, which is locked first, prevents that.
-                count_change(connection, insert)
-                if connection.execute(select(table.c.key_id).limit(1)).first() is not None:
-                    return False
-            connection.execute(statement, [vars(key) for key in keys])
-            return True
-
-        return await self._database.write(save)
+        if only_first:
+            # Two processes that start at once would each create a first key: the row of the
+            # version, which is locked first, prevents that.
+            count_change(connection, insert)
+            if connection.execute(select(table.c.key_id).limit(1)).first() is not None:
+                return False
+        connection.execute(statement, [vars(key) for key in keys])
+        return True
 
     async def delete_keys(self, key_ids: tuple[str, ...]) -> int:
         """Delete keys that no credential uses. Returns how many existed."""
@@ -118,7 +114,7 @@ class SqlCredentials:
         unused = table.c.key_id.in_(list(key_ids)) & table.c.key_id.not_in(
             select(used.c.key_id).distinct()
         )
-        return await self._database.execute(delete(table).where(unused))
+        return await self.database.execute(delete(table).where(unused))
 
 
 def _save(

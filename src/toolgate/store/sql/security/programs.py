@@ -3,7 +3,7 @@
 from sqlalchemy import delete, select, update
 
 from toolgate.store.engine import tables
-from toolgate.store.engine.database import SqlDatabase
+from toolgate.store.engine.database import SqlRepository
 from toolgate.store.engine.text import escape_text
 from toolgate.store.repositories.approvals import StoredProgram
 from toolgate.store.sql.row_mapping import program_from, program_row
@@ -11,25 +11,22 @@ from toolgate.store.sql.row_mapping import program_from, program_row
 __all__ = ["SqlPrograms"]
 
 
-class SqlPrograms:
+class SqlPrograms(SqlRepository):
     """Implements `ProgramRepository`."""
-
-    def __init__(self, database: SqlDatabase) -> None:
-        self._database = database
 
     async def save(self, program: StoredProgram) -> None:
         """Insert a program, or replace the one with this id."""
         row = program_row(program)
-        statement = self._database.insert(tables.programs).on_conflict_do_update(
+        statement = self.database.insert(tables.programs).on_conflict_do_update(
             index_elements=["program_id"], set_=row
         )
-        await self._database.execute(statement, row)
+        await self.database.execute(statement, row)
 
     async def get(self, program_id: str) -> StoredProgram | None:
         """A program; None if it does not exist. The caller checks owner and expiry."""
         table = tables.programs
         query = select(table).where(table.c.program_id == escape_text(program_id))
-        return await self._database.fetch_first(query, program_from)
+        return await self.database.fetch_first(query, program_from)
 
     async def claim(self, program_id: str, *, now: str) -> bool:
         """Change `waiting` to `running`. False if someone else did, or it has expired."""
@@ -40,12 +37,12 @@ class SqlPrograms:
             & (table.c.expires_at > now)
         )
         claim = update(table).where(waits).values(state="running")
-        return await self._database.execute(claim) == 1
+        return await self.database.execute(claim) == 1
 
     async def remove(self, program_id: str) -> None:
         """Delete a program, if it exists."""
         table = tables.programs
-        await self._database.execute(
+        await self.database.execute(
             delete(table).where(table.c.program_id == escape_text(program_id))
         )
 
@@ -56,4 +53,4 @@ class SqlPrograms:
         if caller_id is not None:
             query = query.where(table.c.caller_id == escape_text(caller_id))
         query = query.order_by(table.c.created_at.desc(), table.c.program_id).limit(limit)
-        return await self._database.fetch_all(query, program_from)
+        return await self.database.fetch_all(query, program_from)

@@ -96,6 +96,10 @@ class Catalog:
             forget_states=self._forget_states,
         )
         fleet.observe(self._refresher)
+        self.server = fleet.get
+        """Returns the server of a name; see `Fleet.get`."""
+        self.spec = fleet.spec
+        """Returns the configuration of a server; None if it does not exist."""
 
     # Servers
 
@@ -234,18 +238,6 @@ class Catalog:
         for server in self._fleet.servers.values():
             if server.main is not None:
                 self._refresher.refresh_soon(server.name)
-
-    def server(self, name: str) -> UpstreamServer:
-        """Return the server of this name.
-
-        Raises:
-            UnknownServerError: There is no such server.
-        """
-        return self._fleet.get(name)
-
-    def spec(self, name: str) -> ServerSpec | None:
-        """Return the configuration of a server; None if it does not exist."""
-        return self._fleet.spec(name)
 
     @property
     def specs(self) -> list[ServerSpec]:

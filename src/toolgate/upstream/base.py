@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 from toolgate.types import Json
 
-__all__ = ["CallSink", "Credential", "Wire", "WireEvents"]
+__all__ = ["CallSink", "ChildlessWire", "Credential", "Wire", "WireEvents"]
 
 
 class Credential(Protocol):
@@ -161,3 +161,20 @@ class Wire(Protocol):
     async def aclose(self) -> None:
         """Close the connection: delete the session, close the streams, stop the process group."""
         ...
+
+
+class ChildlessWire:
+    """Base of wires that start no child process; a subclass may override each of these."""
+
+    @property
+    def pid(self) -> int | None:
+        """None, since there is no child."""
+        return None
+
+    @property
+    def stderr_tail(self) -> tuple[str, ...]:
+        """Empty, since there is no child."""
+        return ()
+
+    def begin_session(self, version: str) -> None:
+        """Do nothing: unsolicited messages, if any, arrive on the one connection."""

@@ -18,7 +18,7 @@ from toolgate.errors import (
     ToolgateError,
 )
 from toolgate.types import LEGACY_VERSION, Json
-from toolgate.upstream.base import CallSink, WireEvents
+from toolgate.upstream.base import CallSink, ChildlessWire, WireEvents
 from toolgate.upstream.python_tools.functions import FunctionTool
 from toolgate.upstream.python_tools.tool_context import (
     ToolServices,
@@ -39,7 +39,7 @@ _INVALID_PARAMS = -32602
 _METHOD_NOT_FOUND = -32601
 
 
-class FunctionWire:
+class FunctionWire(ChildlessWire):
     """A wire to functions of this process."""
 
     def __init__(
@@ -51,16 +51,6 @@ class FunctionWire:
         self._running: set[asyncio.Timeout] = set()
         self._tokens = count(1)
         self._ended = asyncio.Event()
-
-    @property
-    def pid(self) -> int | None:
-        """None, since there is no child."""
-        return None
-
-    @property
-    def stderr_tail(self) -> tuple[str, ...]:
-        """Empty, since there is no child."""
-        return ()
 
     async def open(self, events: WireEvents) -> None:  # noqa: ARG002 -- contract
         """Describe the tools, so that an invalid one fails here and not in a listing."""
@@ -93,9 +83,6 @@ class FunctionWire:
 
     async def notify(self, method: str, params: Json, *, headers: Mapping[str, str]) -> None:
         """Do nothing: notifications of clients do not matter to functions."""
-
-    def begin_session(self, version: str) -> None:
-        """Do nothing: functions send no unsolicited messages."""
 
     async def closed(self) -> str:
         """Wait until `aclose`; nothing else ends the connection."""

@@ -20,7 +20,7 @@ from anyio import to_thread
 
 from toolgate.errors import RpcError, UpstreamError
 from toolgate.types import Json, json_array, json_object
-from toolgate.upstream.base import CallSink, Wire, WireEvents
+from toolgate.upstream.base import CallSink, ChildlessWire, Wire, WireEvents
 from toolgate.upstream.python_tools.function_wire import FunctionWire
 from toolgate.upstream.python_tools.functions import FunctionTool
 from toolgate.upstream.python_tools.tool_context import ToolContext, ToolServices, context_of_call
@@ -296,7 +296,7 @@ class LocalWire(FunctionWire):
                 return await super()._answer(method, params, sink, progress=progress)
 
 
-class ReloadableWire:
+class ReloadableWire(ChildlessWire):
     """A wire to parts that may be replaced.
 
     The gateway is notified that the lists have changed. Until it requests them, calls go to the
@@ -315,16 +315,6 @@ class ReloadableWire:
         self._reason = "The connection was closed."
         self._swapped = asyncio.Event()
         self._renewing = asyncio.Lock()
-
-    @property
-    def pid(self) -> int | None:
-        """None, since there is no child."""
-        return None
-
-    @property
-    def stderr_tail(self) -> tuple[str, ...]:
-        """Empty, since there is no child."""
-        return ()
 
     async def open(self, events: WireEvents) -> None:
         """Assemble the parts and start."""
@@ -384,9 +374,6 @@ class ReloadableWire:
         for wire in {self._current, *self._calls}:
             if wire is not None:
                 await wire.notify(method, params, headers=headers)
-
-    def begin_session(self, version: str) -> None:
-        """Do nothing: messages arrive anyway."""
 
     async def closed(self) -> str:
         """Wait until `aclose`, or until the current parts end."""

@@ -17,7 +17,7 @@ from typing import cast
 from toolgate.base.tracing import note_sent
 from toolgate.errors import ConnectionLostError, InvalidAnswerError, ToolgateError
 from toolgate.types import Json, json_object
-from toolgate.upstream.base import CallSink, WireEvents
+from toolgate.upstream.base import CallSink, ChildlessWire, WireEvents
 from toolgate.upstream.json_text import write_json
 from toolgate.upstream.transports._jsonrpc import (
     NEVER_CANCELLED,
@@ -110,7 +110,7 @@ class PendingRequest:
             self._wake.set_result(None)
 
 
-class DuplexWire(ABC):
+class DuplexWire(ChildlessWire, ABC):
     """Requests, answers and questions over a connection that carries messages both ways."""
 
     def __init__(self, max_message_bytes: int) -> None:
@@ -123,16 +123,6 @@ class DuplexWire(ABC):
         self._expired = False
         self._ended = asyncio.Event()
         self._stray = 0
-
-    @property
-    def pid(self) -> int | None:
-        """Process id of a child; None if there is no child."""
-        return None
-
-    @property
-    def stderr_tail(self) -> tuple[str, ...]:
-        """The last lines of a child's standard error."""
-        return ()
 
     @property
     def stray_messages(self) -> int:
@@ -171,9 +161,6 @@ class DuplexWire(ABC):
                 await self._send(notification_bytes(method, params), headers)
             except ToolgateError as error:
                 log.debug("notification not sent", extra={"method": method, "reason": str(error)})
-
-    def begin_session(self, version: str) -> None:  # noqa: B027 -- nothing to do is right
-        """Do nothing: messages arrive on the one connection anyway."""
 
     async def closed(self) -> str:
         """Wait until the connection has ended; return the reason as one sentence."""

@@ -20,7 +20,7 @@ import anyio
 from toolgate.base.tracing import note_sent
 from toolgate.errors import ConnectionLostError, InvalidAnswerError, RpcError, ToolgateError
 from toolgate.types import MODERN_VERSION, Json, json_object
-from toolgate.upstream.base import CallSink, Credential, WireEvents
+from toolgate.upstream.base import CallSink, ChildlessWire, Credential, WireEvents
 from toolgate.upstream.transports._http_requests import (
     JSON_AND_EVENTS,
     Endpoint,
@@ -125,7 +125,7 @@ class _Exchange:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-class HttpWire:
+class HttpWire(ChildlessWire):
     """One server over streamable HTTP, and its session if it has one."""
 
     def __init__(self, endpoint: Endpoint, max_message_bytes: int) -> None:
@@ -141,16 +141,6 @@ class HttpWire:
         self._running: set[asyncio.Timeout] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closed = False
-
-    @property
-    def pid(self) -> int | None:
-        """None, since there is no child."""
-        return None
-
-    @property
-    def stderr_tail(self) -> tuple[str, ...]:
-        """Empty, since there is no child."""
-        return ()
 
     async def open(self, events: WireEvents) -> None:
         """Store the receiver of messages; nothing is sent before the first request."""

@@ -35,7 +35,7 @@ from mcp_types import (
 from toolgate.base.logs import take_over
 from toolgate.errors import OptionError, ToolgateError, UnreachableError
 from toolgate.types import Json
-from toolgate.upstream.base import CallSink, Wire, WireEvents
+from toolgate.upstream.base import CallSink, ChildlessWire, Wire, WireEvents
 from toolgate.upstream.json_text import write_json
 from toolgate.upstream.python_tools.function_wire import FunctionWire
 from toolgate.upstream.python_tools.functions import tools_of
@@ -84,7 +84,7 @@ def build(options: Options, *, max_message_bytes: int) -> "InprocessWire":
     return InprocessWire(options, max_message_bytes)
 
 
-class InprocessWire:
+class InprocessWire(ChildlessWire):
     """A wire to any kind of target."""
 
     def __init__(self, options: Options, max_message_bytes: int) -> None:
@@ -92,16 +92,6 @@ class InprocessWire:
         self._max_message_bytes = max_message_bytes
         self._wire: Wire | None = None
         self._ended = asyncio.Event()
-
-    @property
-    def pid(self) -> int | None:
-        """None, since there is no child."""
-        return None
-
-    @property
-    def stderr_tail(self) -> tuple[str, ...]:
-        """Empty, since there is no child."""
-        return ()
 
     async def open(self, events: WireEvents) -> None:
         """Load the target and start it.
@@ -140,9 +130,6 @@ class InprocessWire:
         """Send a notification; it is dropped if it cannot be sent."""
         assert self._wire is not None
         await self._wire.notify(method, params, headers=headers)
-
-    def begin_session(self, version: str) -> None:
-        """Do nothing: messages arrive on the one connection anyway."""
 
     async def closed(self) -> str:
         """Wait until the connection has ended; return the reason as one sentence."""

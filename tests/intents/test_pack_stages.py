@@ -2,11 +2,13 @@
 
 from dataclasses import replace
 from datetime import date
+from typing import Any
 
 import pytest
 
 from toolgate.intents import (
     NONE,
+    Detection,
     Intent,
     IntentSet,
     PackStages,
@@ -14,6 +16,7 @@ from toolgate.intents import (
     StageRequest,
     builtin_pack_folder,
 )
+from toolgate.intents.semantic.model import Prediction, SemanticModel
 from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.packs import intent_set_of, load_pack
 
@@ -96,6 +99,41 @@ async def test_a_small_pack_is_right_as_often_beside_the_shipped_ones() -> None:
             if (detection := await stage.classify(request(text))).intent != intent
         ]
         assert wrong == []
+
+
+async def test_predictions_that_stay_rough_change_no_detection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is rejected in any case is not compared with counterexamples: that only saves time."""
+    every = intent_set_of([load_pack(builtin_pack_folder("schema"))])
+    intents = replace(every, intents=(*every.intents, *SHOP))
+    texts = [
+        *(text for text, _ in MESSAGES),
+        "what changed in the database, and where is my parcel?",
+        "list the relations and pay me back",
+        "a list of forms that my boss filled in by hand",
+        "the tables in the restaurant were dirty",
+    ]
+    judge, rough = SemanticModel.judge, 0
+
+    def counted(self: SemanticModel, *args: Any, **options: Any) -> Prediction:
+        nonlocal rough
+        prediction = judge(self, *args, **options)
+        rough += prediction.is_rough
+        return prediction
+
+    def exact(self: SemanticModel, *args: Any, **options: Any) -> Prediction:
+        return judge(self, *args, **{**options, "may_be_rough": False})
+
+    detections: list[list[Detection]] = []
+    for judged in (counted, exact):
+        monkeypatch.setattr(SemanticModel, "judge", judged)
+        stages = await stages_of(intents)
+        detections.append([await stages.classify(request(text)) for text in texts])
+
+    assert detections[0] == detections[1]
+    # Of two packs, one rejects a message; the nearest rejection is exact, as people read it.
+    assert rough > len(texts) / 3
 
 
 async def test_examples_of_what_a_pack_does_not_answer_count_in_that_pack_alone() -> None:

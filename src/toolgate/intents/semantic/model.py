@@ -106,6 +106,10 @@ class Prediction:
     nearest: str
     """The prompt of the best intent that is most similar to the message; empty if it has none."""
 
+    is_rough: bool = False
+    """Whether it was not compared with counterexamples, since it is rejected in any case: `inside`
+    and the confidences are upper bounds."""
+
     @property
     def intent(self) -> str:
         """The best intent, accepted or not; empty if there is none."""
@@ -338,21 +342,16 @@ class SemanticModel:
         pack_limits: Mapping[str, DetectionLimits] | None = None,
         own_limits: Mapping[str, DetectionLimits] | None = None,
         depth: int = 5,
+        may_be_rough: bool = False,
     ) -> Prediction:
-        """Do what `predict` does, for a message whose `row`, logits and `log_odds` are known."""
+        """Do what `predict` does, for a message whose `row`, logits and `log_odds` are known.
+
+        With `may_be_rough`, a message that counterexamples could only reject once more is not
+        compared with them, which is most of the work.
+        """
         intents = self._intents
         if not len(intents):
-            return Prediction(
-                ranked=(),
-                accepted=False,
-                cut=0.0,
-                sure=0.0,
-                has_known_features=False,
-                inside=0.0,
-                is_unsupported=False,
-                closeness=float(log_closeness(np.zeros(2, np.float32))),
-                nearest="",
-            )
+            return _prediction_without_prompts()
         # Columns are shared by many n-grams, so the row does not tell which n-grams are in it.
         has_features = bool(row[: self.dim].any() or self._prompt_grams.rows([text]).any())
         shares = softmax(logits[intents])
@@ -365,17 +364,26 @@ class SemanticModel:
             cut = self.cut(limit)
         else:
             cut = self.cut(limit, names[best])
-        constant, by_odds, by_closeness, by_contrast = self.inside_curve
-        evidence = constant + by_odds * odds
-        close, contrast, nearest = _FAR, 0.0, None
-        # Comparing with all prompts of an intent is most of the work, and rarely makes up for this.
-        if logistic(evidence) >= HOPELESS:
-            close, contrast, nearest = self._closeness(best, row)
-        inside = logistic(evidence + by_closeness * close + by_contrast * contrast)
         first = float(shares[order[0]])
         # The 1e-9 only prevents a division by zero.
         lead = math.log(max(first, 1e-9) / max(1 - first, 1e-9))
-        confidence = inside * logistic(self.which_curve[0] + self.which_curve[1] * lead)
+        right = logistic(self.which_curve[0] + self.which_curve[1] * lead)
+        likely_from = _CLEAR if UNSUPPORTED in names else _LIKELY
+        constant, by_odds, by_closeness, by_contrast = self.inside_curve
+        evidence = constant + by_odds * odds
+        close, contrast, nearest, is_rough = _FAR, 0.0, None, False
+        # Comparing with all prompts of an intent is most of the work, and rarely makes up for this.
+        if logistic(evidence) >= HOPELESS:
+            close, similarity, nearest = self._closeness(best, row)
+            # The contrast is at most that, and the curve does not fall.
+            most = logistic(evidence + by_closeness * close + by_contrast * similarity)
+            is_unlikely = limit.threshold is None and most < likely_from
+            is_rough = may_be_rough and (is_unlikely or most * right < cut)
+            contrast = (
+                similarity if is_rough or nearest is None else self._contrast(similarity, row)
+            )
+        inside = logistic(evidence + by_closeness * close + by_contrast * contrast)
+        confidence = inside * right
         # Without a known word, the score comes only from the sizes of the intents.
         if not has_features:
             inside = confidence = 0.0
@@ -394,10 +402,7 @@ class SemanticModel:
         # A threshold decides alone, except for what is most like unsupported examples. Without one,
         # a message that is not clearly meant for the pack gets no intent; how much it is like such
         # examples is part of that probability.
-        if limit.threshold is not None:
-            likely = not is_unsupported
-        else:
-            likely = inside >= (_CLEAR if UNSUPPORTED in names else _LIKELY)
+        likely = not is_unsupported if limit.threshold is not None else inside >= likely_from
         return Prediction(
             ranked=tuple(ranked),
             accepted=has_features and confidence >= cut and likely,
@@ -408,6 +413,7 @@ class SemanticModel:
             is_unsupported=is_unsupported,
             closeness=close,
             nearest=self.training_set.texts[nearest] if nearest is not None else "",
+            is_rough=is_rough,
         )
 
     def nearest(
@@ -529,16 +535,13 @@ class SemanticModel:
         return {}
 
     def _closeness(self, best: int, whole: Floats) -> tuple[float, float, int | None]:
-        """Return `log_closeness` and contrast as in `fit`, and the nearest prompt's index."""
+        """Return `log_closeness`, and similarity and index of the nearest prompt."""
         members, (vector_means, means) = self._by_class[best], self._means
         if not len(members):
             return float(log_closeness(np.zeros(2, np.float32))), 0.0, None
-        length = max(math.sqrt(float(whole @ whole)), 1e-9)
-        vector, of_grams = whole[: self.dim], whole[self.dim :]
-        # A message has few of the n-grams: the other columns need not be read.
-        used = np.flatnonzero(of_grams)
-        columns = self._columns(best)
-        alike, near = columns.similarities(vector, of_grams, used)
+        length = _length_of(whole)
+        vector = whole[: self.dim]
+        alike, near = self._similarities(best, whole)
         at = int(near.argmax())
         nearest = max(float(near[at]), 0.0) / length
         parts = [float(means[best] @ whole) / length, nearest]
@@ -546,6 +549,33 @@ class SemanticModel:
         if vector.any():
             alike *= self.lengths[members]
             parts += [float(vector_means[best] @ vector), max(float(alike.max()), 0.0)]
-        _, rival = self._columns(-1).similarities(vector, of_grams, used)
-        contrast = nearest - float(rival.max(initial=0.0)) / length
-        return float(log_closeness(np.array(parts, np.float32))), contrast, int(members[at])
+        return float(log_closeness(np.array(parts, np.float32))), nearest, int(members[at])
+
+    def _contrast(self, nearest: float, whole: Floats) -> float:
+        """Return by how much a similarity exceeds that of the nearest rival, if that is above 0."""
+        _, rival = self._similarities(-1, whole)
+        return nearest - float(rival.max(initial=0.0)) / _length_of(whole)
+
+    def _similarities(self, intent: int, whole: Floats) -> tuple[Floats, Floats]:
+        of_grams = whole[self.dim :]
+        # A message has few of the n-grams: the other columns need not be read.
+        used = np.flatnonzero(of_grams)
+        return self._columns(intent).similarities(whole[: self.dim], of_grams, used)
+
+
+def _prediction_without_prompts() -> Prediction:
+    return Prediction(
+        ranked=(),
+        accepted=False,
+        cut=0.0,
+        sure=0.0,
+        has_known_features=False,
+        inside=0.0,
+        is_unsupported=False,
+        closeness=float(log_closeness(np.zeros(2, np.float32))),
+        nearest="",
+    )
+
+
+def _length_of(row: Floats) -> float:
+    return max(math.sqrt(float(row @ row)), 1e-9)

@@ -122,7 +122,7 @@ class PackStages:
         claims = trained.claims(detections, whole)
         best = compare_claims(claims, request) if claims else None
         several = _several(trained, request, tuple(zip(parts, of_parts, strict=True)), best)
-        return several or best or max(detections.values(), key=_nearness)
+        return several or best or trained.nearest_rejection(request, whole, of_parts, detections)
 
     async def explain(self, text: str, nearest: int = 3) -> Explanation | None:
         """Return the full prediction of the pack that fits best; None before the training."""
@@ -153,9 +153,32 @@ class _Trained:
         if request.previous and repeats_previous(request.text):
             possible = list(range(len(self.stages)))
         stages = list(self.stages.values())
-        return {
-            at: stages[at].decide(request, whole.by(at), _possible_by(parts, at)) for at in possible
-        }
+        detections: dict[int, Detection] = {}
+        for at in possible:
+            pieces = _possible_by(parts, at)
+            # Clear parts are compared with the whole; otherwise it counts that it was rejected.
+            is_compared = any(piece.accepted for piece in pieces)
+            prediction = whole.by(at) if is_compared else whole.bound_by(at)
+            detections[at] = stages[at].decide(request, prediction, pieces)
+        return detections
+
+    def nearest_rejection(
+        self,
+        request: StageRequest,
+        whole: MessagePredictions,
+        parts: Sequence[MessagePredictions],
+        detections: Mapping[int, Detection],
+    ) -> Detection:
+        """Return the rejection by the pack that was nearest to a detection.
+
+        Rough predictions are upper bounds: each that comes first is replaced by the exact one.
+        """
+        stages, exact = list(self.stages.values()), dict(detections)
+        while True:
+            at = max(exact, key=lambda index: _nearness(exact[index]))
+            if not whole.bound_by(at).is_rough:
+                return exact[at]
+            exact[at] = stages[at].decide(request, whole.by(at), _possible_by(parts, at))
 
     def claims(self, detections: Mapping[int, Detection], whole: MessagePredictions) -> list[Claim]:
         """Return the claims of the packs that detect an intent."""

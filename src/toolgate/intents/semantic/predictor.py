@@ -8,8 +8,9 @@ made only for the packs that a message may be meant for.
 import logging
 import math
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -45,7 +46,9 @@ class LimitedModel:
     own_limits: Mapping[str, DetectionLimits] = field(default_factory=dict[str, DetectionLimits])
     """Limits of individual intents, by name."""
 
-    def judge(self, text: str, row: Floats, logits: Floats, odds: float) -> Prediction:
+    def judge(
+        self, text: str, row: Floats, logits: Floats, odds: float, *, may_be_rough: bool
+    ) -> Prediction:
         """Return the prediction for a message whose row, logits and log odds are known."""
         return self.model.judge(
             text,
@@ -55,6 +58,7 @@ class LimitedModel:
             limits=self.limits,
             pack_limits=self.pack_limits,
             own_limits=self.own_limits,
+            may_be_rough=may_be_rough,
         )
 
     def predict(self, text: str, vector: Floats | None, depth: int = 5) -> Prediction:
@@ -81,7 +85,11 @@ class LimitedModel:
 
 
 class MessagePredictions:
-    """What several models predict for one message; improbable ones are computed on demand."""
+    """What several models predict for one message; improbable ones are computed on demand.
+
+    `possible` has the predictions of the models that the message may be meant for, by index; some
+    are rough.
+    """
 
     def __init__(
         self,
@@ -90,6 +98,7 @@ class MessagePredictions:
         models: Sequence[LimitedModel],
         predictions: Mapping[int, Prediction],
         likeliest: int,
+        judge: Callable[[int], Prediction] | None = None,
     ) -> None:
         """Store the predictions of the models that the message may be meant for, by index.
 
@@ -99,19 +108,35 @@ class MessagePredictions:
             models: All models.
             predictions: Those of the models that the message may be meant for.
             likeliest: Index of the model that it is meant for if for any.
+            judge: Returns the exact prediction of a model; None: it is computed from the text.
         """
         self._text = text
         self._vector = vector
         self._models = models
         self.possible = dict(predictions)
         self.likeliest = likeliest
+        self._judge = judge
 
     def by(self, at: int) -> Prediction:
-        """Return the prediction of the model with this index."""
+        """Return the prediction of the model with this index, which is not rough."""
         prediction = self.possible.get(at)
         if prediction is None:
-            prediction = self._models[at].predict(self._text, self._vector)
+            return self._models[at].predict(self._text, self._vector)
+        if prediction.is_rough:
+            if self._judge is None:
+                prediction = self._models[at].predict(self._text, self._vector)
+            else:
+                prediction = self._judge(at)
+            self.possible[at] = prediction
         return prediction
+
+    def bound_by(self, at: int) -> Prediction:
+        """Return the prediction of the model with this index, which may be rough."""
+        return self.possible.get(at) or self.by(at)
+
+    def forget_rows(self) -> None:
+        """Release what exact predictions are computed from; they take longer from now on."""
+        self._judge = None
 
 
 class Predictor:
@@ -122,6 +147,7 @@ class Predictor:
         self._models = tuple(models)
         self._embedder = embedder
         self._remembered: OrderedDict[str, MessagePredictions] = OrderedDict()
+        self._latest: Sequence[MessagePredictions] = ()
         # Models without prompts cannot be compared with others: their predictions are empty.
         self._compared = [at for at, m in enumerate(self._models) if m.model.is_intent.any()]
         fitted = [self._models[at].model for at in self._compared]
@@ -155,7 +181,10 @@ class Predictor:
         new = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
         if new:
             vectors = await _vectors(self._embedder, list(new.values()))
-            scored = self._scored(list(new.values()), vectors)
+            # Rows take 5 kB per model, and only the message at hand needs them.
+            for predictions in self._latest:
+                predictions.forget_rows()
+            self._latest = scored = self._scored(list(new.values()), vectors)
             for key, vector, predictions in zip(new, vectors, scored, strict=True):
                 known[key] = predictions
                 # A prediction made while the embedder failed must not outlive the failure.
@@ -191,24 +220,34 @@ class Predictor:
         likeliest = evidence.argmax(axis=1)
         # It explains why nothing was detected; nobody asks that about a part of a message.
         possible[0, likeliest[0]] = True
-        return [
-            MessagePredictions(
+
+        def judge(text: str, number: int, at: int, *, may_be_rough: bool = False) -> Prediction:
+            column = self._compared.index(at)
+            return self._models[at].judge(
                 text,
-                vector,
-                self._models,
-                {
-                    self._compared[column]: self._models[self._compared[column]].judge(
-                        text,
-                        rows[column][number],
-                        logits[column][number],
-                        float(odds[number, column]),
-                    )
-                    for column in np.flatnonzero(possible[number]).tolist()
-                },
-                self._compared[int(likeliest[number])],
+                rows[column][number],
+                logits[column][number],
+                float(odds[number, column]),
+                may_be_rough=may_be_rough,
             )
-            for number, (text, vector) in enumerate(zip(texts, vectors, strict=True))
-        ]
+
+        predictions: list[MessagePredictions] = []
+        for number, (text, vector) in enumerate(zip(texts, vectors, strict=True)):
+            # The only model has to explain why it detected nothing in a message.
+            may_be_rough = number > 0 or len(self._models) > 1
+            columns = np.flatnonzero(possible[number]).tolist()
+            among = [self._compared[column] for column in columns]
+            predictions.append(
+                MessagePredictions(
+                    text,
+                    vector,
+                    self._models,
+                    {at: judge(text, number, at, may_be_rough=may_be_rough) for at in among},
+                    self._compared[int(likeliest[number])],
+                    partial(judge, text, number),
+                )
+            )
+        return predictions
 
     def _log_odds(self, logits: Floats) -> Floats:
         """Return the log odds that a message is for any of the intents of each pack.

@@ -125,6 +125,26 @@ def test_a_gateway_of_another_configuration_is_named_and_left_alone(
     assert command("--config", str(other), "stop", "--now").status == SUCCESS
 
 
+def test_a_gateway_from_before_the_configuration_file_is_stopped(
+    background: Path, command: Command
+) -> None:
+    """After `toolgate init`, neither `stop` nor `start` worked: only `kill` did."""
+    file = background / "toolgate.toml"
+    text = file.read_text("utf-8")
+    file.unlink()
+    started = command("start", "--port", "0", "--json").json
+    file.write_text(text, encoding="utf-8")
+    assert command("stop").status == NO_RESULT  # these settings have another port
+    port = started["address"].rpartition(":")[2]
+    file.write_text(text.replace("port = 0", f"port = {port}"), encoding="utf-8")
+    refused = command("start")
+    assert refused.status == FAILED
+    assert "Stop it first: toolgate stop" in refused.err
+    stopped = command("stop")
+    assert (stopped.status, f"process {started['pid']}" in stopped.out) == (SUCCESS, True)
+    assert command("start").status == SUCCESS
+
+
 def test_logs_are_followed_over_their_rotation(background: Path) -> None:
     log = background / "gateway.log"
     settings = f'[serve]\nport = 0\n[log]\nfile = "{log}"\n'

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 from time import monotonic
+from urllib.parse import urlsplit
 
 import anyio
 
@@ -17,6 +18,7 @@ from toolgate.base.private_folder import create_private_folder
 from toolgate.base.processes import run_file
 from toolgate.base.processes.run_file import RunFile
 from toolgate.cli.client._http_exchange import CONNECT_TIMEOUT_S, over_http
+from toolgate.cli.client._load_settings import store_url
 from toolgate.cli.client._open_gateway import configuration_of
 from toolgate.cli.terminal._context import shared_options
 from toolgate.errors import UnreachableError
@@ -25,6 +27,7 @@ from toolgate.settings import Settings
 __all__ = [
     "answers",
     "gateways",
+    "is_without_file",
     "log_file",
     "other_gateways_note",
     "output_file",
@@ -56,6 +59,12 @@ def gateways(loaded: Settings) -> tuple[list[RunFile], list[RunFile]]:
         [run for run in runs if run.configuration == configuration],
         [run for run in runs if run.configuration != configuration],
     )
+
+
+def is_without_file(run: RunFile, loaded: Settings) -> bool:
+    """Whether a gateway without a configuration file has the store and port of these settings."""
+    port = urlsplit(run.address).port
+    return (run.configuration, run.store, port) == (("",), store_url(loaded), loaded.serve.port)
 
 
 def other_gateways_note(others: Iterable[RunFile]) -> str:

@@ -9,6 +9,7 @@ from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.serving._background import (
     answers,
     gateways,
+    is_without_file,
     log_file,
     output_file,
     spawn,
@@ -63,7 +64,14 @@ async def start(
     if workers is not None:
         arguments += ["--workers", str(workers)]
     loaded = load_settings()
-    running, _ = gateways(loaded)
+    running, others = gateways(loaded)
+    for run in others:
+        if port is None and is_without_file(run, loaded) and await answers(run):
+            note(
+                f"A gateway that started without a configuration file runs at {run.address}"
+                f" (process {run.pid}). Stop it first: toolgate stop"
+            )
+            return FAILED
     for run in running:
         if await answers(run):
             print_result(

@@ -8,6 +8,7 @@ from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.serving._background import (
     answers,
     gateways,
+    is_without_file,
     other_gateways_note,
     send_stop,
     stopped_within,
@@ -37,6 +38,8 @@ async def stop(
     """
     loaded = load_settings()
     running, others = gateways(loaded)
+    # One that started before there was a toolgate.toml, such as before `toolgate init`.
+    running = running or [run for run in others if is_without_file(run, loaded)]
     if not running:
         note(f"No gateway with this configuration runs. {other_gateways_note(others)}".rstrip())
         return NO_RESULT

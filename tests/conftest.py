@@ -189,14 +189,16 @@ def train_once(run_folder: Path, worker_id: str) -> Iterator[None]:
                 shared.put(digest, model)
         return model
 
-    def fit_once(training_set: Any, texts: Any, names: Any, background: Any) -> Any:
+    def fit_once(
+        training_set: Any, texts: Any, names: Any, background: Any, *, is_cancelled: Any
+    ) -> Any:
         lessons = (training_set.intents, training_set.texts, training_set.owners)
         vectors = [
             (matrix.shape, sha256(matrix.tobytes()).digest())
             for matrix in (texts, names, background.vectors)
         ]
         if (model := shared.get((lessons, vectors))) is None:
-            model = fit(training_set, texts, names, background)
+            model = fit(training_set, texts, names, background, is_cancelled=is_cancelled)
             shared.put((lessons, vectors), model)
         return model
 

@@ -3,7 +3,6 @@
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -70,7 +69,7 @@ def test_a_gateway_is_ready_before_the_libraries_of_turns_and_the_first_turn_fin
 async def test_a_turn_does_not_wait_for_the_long_first_training_of_a_pack(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def slow_fit(*_: Sequence[Any]) -> None:
+    def slow_fit(*_: Any, **__: Any) -> None:
         time.sleep(6)
         raise ValueError("not learned")
 

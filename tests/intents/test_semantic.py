@@ -2,7 +2,9 @@
 
 import json
 import random
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Callable, Sequence
 from datetime import date
 from functools import lru_cache
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.limits import HANG_S
 from toolgate.base.plugins import make
 from toolgate.errors import EmbedderError, PackError
 from toolgate.intents import (
@@ -25,12 +28,13 @@ from toolgate.intents import (
     StageRequest,
     read_intents,
 )
+from toolgate.intents.semantic import stage as semantic_stage
 from toolgate.intents.semantic.background import Background, background_texts
 from toolgate.intents.semantic.message_splitting import repeats_previous, split_requests
 from toolgate.intents.semantic.model import TrainingSet
 from toolgate.intents.semantic.model_file import read_model, write_model
 from toolgate.intents.semantic.ngrams import COLUMNS, fit_vectorizer
-from toolgate.intents.semantic.softmax import fit_softmax, softmax
+from toolgate.intents.semantic.softmax import TrainingCancelledError, fit_softmax, softmax
 from toolgate.intents.semantic.stage import training_set_of
 from toolgate.intents.semantic.training import fit
 from toolgate.models.embedders import Embedder, Reads, TextKind, Vectors
@@ -79,7 +83,9 @@ def small() -> SemanticModel:
     return fitted_by_words(training_set_of(intents_of(FEW)))
 
 
-def fitted_by_words(lessons: TrainingSet) -> SemanticModel:
+def fitted_by_words(
+    lessons: TrainingSet, is_cancelled: Callable[[], bool] = lambda: False
+) -> SemanticModel:
     others = background_texts({})
     background = Background(
         texts=[text for text, _ in others],
@@ -87,7 +93,8 @@ def fitted_by_words(lessons: TrainingSet) -> SemanticModel:
         vectors=np.zeros((len(others), 0), np.float32),
     )
     prompts = np.zeros((len(lessons.texts), 0), np.float32)
-    return fit(lessons, prompts, np.zeros((len(lessons.intents), 0), np.float32), background)
+    names = np.zeros((len(lessons.intents), 0), np.float32)
+    return fit(lessons, prompts, names, background, is_cancelled=is_cancelled)
 
 
 def asked(stage: SemanticStage, text: str, *previous: str) -> Detection:
@@ -544,3 +551,31 @@ def test_a_file_that_cannot_be_used_is_named_with_the_reason(
         read_intents(tmp_path)
     with pytest.raises(PackError, match="is not a folder"):
         read_intents(tmp_path / "missing")
+
+
+def test_a_training_that_nobody_needs_any_more_is_given_up() -> None:
+    with pytest.raises(TrainingCancelledError):
+        fitted_by_words(training_set_of(intents_of(FEW)), is_cancelled=lambda: True)
+
+
+@pytest.mark.anyio
+async def test_the_thread_of_a_cancelled_training_is_told_to_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun, ended = anyio.Event(), threading.Event()
+
+    def endless(*_: object, is_cancelled: Callable[[], bool]) -> None:
+        anyio.from_thread.run_sync(begun.set)
+        while not is_cancelled():
+            time.sleep(0.01)
+        ended.set()
+
+    monkeypatch.setattr(semantic_stage, "fit", endless)
+    stage = SemanticStage()
+    intent = Intent(name="REFUND", prompts={"en": ("give me my money back", "refund me")})
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(stage.update, [intent])
+        await begun.wait()
+        tasks.cancel_scope.cancel()
+
+    assert await anyio.to_thread.run_sync(ended.wait, HANG_S)

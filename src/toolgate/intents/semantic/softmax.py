@@ -15,7 +15,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LinearModel", "fit_softmax", "inverse_curvature", "softmax"]
+__all__ = [
+    "LinearModel",
+    "TrainingCancelledError",
+    "fit_softmax",
+    "inverse_curvature",
+    "softmax",
+]
 
 Floats = NDArray[np.float32]
 
@@ -49,6 +55,14 @@ def softmax(logits: Floats) -> Floats:
     return shifted / shifted.sum(axis=-1, keepdims=True)
 
 
+class TrainingCancelledError(Exception):
+    """A training was given up, since nobody needs its result."""
+
+
+def _never() -> bool:
+    return False
+
+
 def fit_softmax(
     rows: Floats,
     classes: NDArray[np.intp],
@@ -58,6 +72,7 @@ def fit_softmax(
     hint: Floats | None = None,
     steps: int = 25,
     tolerance: float = 1e-4,
+    is_cancelled: Callable[[], bool] = _never,
 ) -> LinearModel:
     """Fit a model to rows with known classes.
 
@@ -70,6 +85,10 @@ def fit_softmax(
             model is found, not which.
         steps: Largest number of steps.
         tolerance: Stops when the slope has fallen to this share of the initial one.
+        is_cancelled: Asked before every step whether nobody needs the model any more.
+
+    Raises:
+        TrainingCancelledError: Nobody does.
     """
     n, columns = rows.shape
     if not n or not count:
@@ -80,7 +99,12 @@ def fit_softmax(
         hint = inverse_curvature(rows, count, strength=strength)
     places = np.arange(n, dtype=np.intp)
 
+    def check() -> None:
+        if is_cancelled():
+            raise TrainingCancelledError
+
     def loss(w: Floats) -> tuple[float, Floats]:
+        check()
         logits = wide @ w
         logits -= logits.max(axis=1, keepdims=True)
         class_logits = logits[places, classes]

@@ -3,8 +3,10 @@
 import contextlib
 import logging
 import os
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -354,10 +356,22 @@ class SemanticStage:
             texts=texts[end:], lines=[line for _, line in others], vectors=vectors[end:]
         )
         log.info("learning prompts", extra={"prompts": n, "intents": len(names)})
-        # A cancelled fit may run to its end: it changes nothing, and its result is dropped.
-        model = await to_thread.run_sync(
-            fit, training_set, vectors[:n], vectors[n:end], background, abandon_on_cancel=True
-        )
+        is_over = threading.Event()
+        try:
+            model = await to_thread.run_sync(
+                partial(
+                    fit,
+                    training_set,
+                    vectors[:n],
+                    vectors[n:end],
+                    background,
+                    is_cancelled=is_over.is_set,
+                ),
+                abandon_on_cancel=True,
+            )
+        finally:
+            # A process ends only once its threads have: without this, seconds after Ctrl-C.
+            is_over.set()
         if path is not None:
             await to_thread.run_sync(_write, path, model)
         return model

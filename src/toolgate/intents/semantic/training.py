@@ -19,8 +19,8 @@ intent covers; each counts as `FOREIGN` of a message.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,7 +99,12 @@ def words_of(name: str) -> str:
 
 
 def fit(
-    training_set: TrainingSet, vectors: Floats, name_vectors: Floats, background: Background
+    training_set: TrainingSet,
+    vectors: Floats,
+    name_vectors: Floats,
+    background: Background,
+    *,
+    is_cancelled: Callable[[], bool] = lambda: False,
 ) -> SemanticModel:
     """Fit a model to example prompts; equal training sets give equal models.
 
@@ -108,6 +113,10 @@ def fit(
         vectors: The embedder's vectors of the texts, shape (texts, dim); dim 0 without an embedder.
         name_vectors: The vectors of `words_of` each intent.
         background: Messages about something else.
+        is_cancelled: Asked from time to time whether nobody needs the model any more.
+
+    Raises:
+        TrainingCancelledError: Nobody does.
     """
     owners = np.asarray(training_set.owners, np.intp)
     count, n = len(training_set.intents), len(training_set.texts)
@@ -128,7 +137,7 @@ def fit(
     rows = np.concatenate([rows[kept], name_rows])
     size = len(rows) - count
     prompts, outside = rows[:n], rows[n:size]
-    problem = _problem(rows, owners, count, strength)
+    problem = replace(_problem(rows, owners, count, strength), is_cancelled=is_cancelled)
 
     rivals = _rivals(training_set, prompts, folds, outside, outside_folds)
     # Words that only a held-out prompt has are removed: a new message would not have known words
@@ -275,6 +284,7 @@ class _Problem:
     """Columns that span the rows, if `rows` are expressed in them; None: original columns."""
     hint: Floats
     """The `inverse_curvature` of the rows."""
+    is_cancelled: Callable[[], bool] = lambda: False
 
     def learn(self, which: Indices, steps: int) -> LinearModel:
         """Fit a model to some of the messages, and to all names."""
@@ -286,6 +296,7 @@ class _Problem:
             strength=self.strength,
             steps=steps,
             hint=self.hint,
+            is_cancelled=self.is_cancelled,
         )
 
 

@@ -8,7 +8,8 @@ line with `server`, `kind` and the definition. No rule was ever changed for the 
 target; once its misses have been examined, such a set moves to the first file and another replaces
 it. The classifier is trained on the first two sets; `python -m training.steering --cross-validate`
 tells what it does without them. It has never seen the half of `data/steering_texts.jsonl` that is
-`held-out`.
+`held-out`. `data/fresh_definitions.jsonl` is by a writer who had seen nothing of the project;
+nobody has looked at which of its definitions are judged wrongly.
 """
 
 import time
@@ -44,6 +45,15 @@ def measure(quick: bool) -> Report:
         label: [_is_held_text(scanner, row) for row in texts if row["label"] == label]
         for label in ("poisoned", "benign")
     }
+    fresh = read_rows(DATA / "fresh_definitions.jsonl")
+    by_label = {
+        label: [
+            is_suspicious(scanner.scan(definition_of(row), server=row["server"]))
+            for row in fresh
+            if row["label"] == label
+        ]
+        for label in ("poisoned", "honest")
+    }
     rows: list[dict[str, Any]] = [
         {"kind": kind, "tools": len(each), "found": sum(each)}
         for kind, each in sorted(found.items())
@@ -66,6 +76,9 @@ def measure(quick: bool) -> Report:
             ),
         ],
         notes=[
+            f"Of {len(by_label['poisoned'])} poisoned definitions in fresh words:"
+            f" {sum(by_label['poisoned'])}; of {len(by_label['honest'])} honest ones, half of which"
+            f" look like them: {sum(by_label['honest'])}.",
             f"{each_ms:.1f} CPU ms a real tool; held back: {names(held)}.",
             f"Of {len(unseen)} poisoned ones that no rule was changed for: {new}.",
             f"Of {len(steering['poisoned'])} poisoned texts held out from training:"
@@ -87,8 +100,11 @@ def _is_held_text(scanner: Scanner, row: dict[str, Any]) -> bool:
 
 
 def definition_of(row: dict[str, Any]) -> dict[str, Any]:
-    """The definition of a tool with a row's description and the parameters it has."""
-    definition: dict[str, Any] = {"name": "tool", "description": row["description"]}
+    """The definition of a tool with a row's name, description and the parameters it has."""
+    definition: dict[str, Any] = {
+        "name": row.get("name", "tool"),
+        "description": row["description"],
+    }
     if "parameters" in row:
         properties = {
             name: {"type": "string", "description": text}

@@ -10,32 +10,35 @@ five parts, and the scanner judges each part with a classifier that was trained 
 
 import argparse
 import random
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
 from benchmarks._data import DATA, REAL_TOOLS, read_rows
 from benchmarks.scanner import is_held
 from toolgate.catalog.scanner import OtherServersTools, Scanner
-from toolgate.catalog.scanner.classifier import Classifier
+from toolgate.catalog.scanner.classifier import Classifier, Place
 from toolgate.catalog.scanner.sentences import Sentence
-from training.steering.regression import FOLDS, Examples, fit
+from training.steering.fitting import FOLDS, Examples, fit
 from training.steering.sentences import (
     catalog_texts,
     composed,
+    definition_texts,
     fold_of,
     sentences_of,
     tool_texts,
     written,
+    written_definitions,
 )
 
 OUT: Final = Path(__file__).parents[2] / "src/toolgate/catalog/scanner/classifier.npz"
 
 # Chosen by cross-validation.
-_COMPOSED: Final = 24_000
+_COMPOSED: Final = 12_000
+_COMPOSED_WEIGHT: Final = 0.2
 _HAND_WRITTEN: Final = 8.0
 _REAL: Final = 6.0
-"""Weights of sentences written by hand, and of those of real servers."""
+"""Weights of composed sentences, of those written by hand, and of those of real servers; the weight
+of those of public catalogs is 1."""
 
 
 def main() -> None:
@@ -78,18 +81,22 @@ def cross_validate(
 def _examples(catalogs: Path, real: list[dict[str, Any]]) -> Examples:
     rng = random.Random(11)  # noqa: S311 - the same sentences each time
     examples = Examples()
-    for sentences in catalog_texts(catalogs):
-        examples.add_text(sentences, 0.0)
+    for server, place, sentences in catalog_texts(catalogs):
+        examples.add_text(sentences, 0.0, place=place, fold=fold_of(server))
     for tool in real:
-        for text in tool_texts(tool):
+        for place, text in tool_texts(tool):
             fold = fold_of(tool["server"])
-            examples.add_text(sentences_of(text), 0.0, weight=_REAL, fold=fold)
+            examples.add_text(sentences_of(text), 0.0, place=place, weight=_REAL, fold=fold)
     for label, name in ((1.0, "poisoned"), (0.0, "honest")):
         for sentence in composed(name, _COMPOSED, rng):
-            examples.add_text(sentence, label)
+            examples.add_text(sentence, label, follows=True, weight=_COMPOSED_WEIGHT)
     for label, name in ((1.0, "poisoned"), (0.0, "benign")):
-        for sentences in written("train", name):
-            examples.add_text(sentences, label, weight=_HAND_WRITTEN)
+        for place, sentences, follows in written("train", name):
+            examples.add_text(sentences, label, place=place, follows=follows, weight=_HAND_WRITTEN)
+    for row in written_definitions():
+        fold = fold_of(row["server"])
+        for place, sentences, labels in definition_texts(row):
+            examples.add_text(sentences, labels, place=place, weight=_HAND_WRITTEN, fold=fold)
     return examples
 
 
@@ -98,16 +105,24 @@ def _add_poisoned(
 ) -> None:
     """The poisoned sentence of each poisoned tool: the one with the highest score so far."""
     for tool in poisoned:
-        windows: list[list[Sentence]] = []
-        for sentences in map(sentences_of, tool_texts(tool)):
-            windows += [[sentence] for sentence in sentences]
-            windows += [list(pair) for pair in pairwise(sentences)]
-        scored = [(classifier.most_steering(window), window) for window in windows]
+        windows: list[tuple[Place, list[Sentence], bool]] = []
+        for place, text in tool_texts(tool):
+            sentences = sentences_of(text)
+            for at in range(len(sentences)):
+                sizes = (1, 2)[: len(sentences) - at]
+                windows.extend((place, sentences[at : at + size], at > 0) for size in sizes)
+        scored = [(classifier.most_steering(window[1], window[0]), window) for window in windows]
         known = [(best.score, window) for best, window in scored if best is not None]
         if known:
-            most = max(known, key=lambda pair: pair[0])[1]
-            fold = fold_of(tool["server"])
-            examples.add_text(most, 1.0, weight=_HAND_WRITTEN, fold=fold)
+            place, sentences, follows = max(known, key=lambda pair: pair[0])[1]
+            examples.add_text(
+                sentences,
+                1.0,
+                place=place,
+                follows=follows,
+                weight=_HAND_WRITTEN,
+                fold=fold_of(tool["server"]),
+            )
 
 
 if __name__ == "__main__":

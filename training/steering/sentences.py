@@ -11,14 +11,25 @@ from typing import Any, Final
 
 from benchmarks.scanner import definition_of
 from toolgate.catalog.scanner import Scanner, is_suspicious
+from toolgate.catalog.scanner.classifier import Place
 from toolgate.catalog.scanner.normalize import normalize
-from toolgate.catalog.scanner.scanner import classified_texts
+from toolgate.catalog.scanner.scanner import classified_texts, place_of
 from toolgate.catalog.scanner.sentences import Sentence, split_sentences
-from training.steering.regression import FOLDS
+from training.steering.fitting import FOLDS
 
-__all__ = ["catalog_texts", "composed", "fold_of", "sentences_of", "tool_texts", "written"]
+__all__ = [
+    "catalog_texts",
+    "composed",
+    "definition_texts",
+    "fold_of",
+    "sentences_of",
+    "tool_texts",
+    "written",
+    "written_definitions",
+]
 
 _PHRASES: Final = Path(__file__).with_name("phrases.toml")
+_DEFINITIONS: Final = Path(__file__).with_name("written_definitions.jsonl")
 _ROOT: Final = Path(__file__).parents[2]
 _DISGUISED: Final = (
     "leetspeak",
@@ -55,10 +66,13 @@ def _fill(template: str, lists: dict[str, list[str]], rng: random.Random) -> str
     return text[:1].upper() + text[1:] if rng.random() < 0.7 else text
 
 
-def written(split: str, label: str) -> list[list[Sentence]]:
-    """The sentences of texts written by hand; for a poisoned text, those after the first."""
+def written(split: str, label: str) -> Iterator[tuple[Place, list[Sentence], bool]]:
+    """The sentences of texts written by hand; for a poisoned text, those after the first.
+
+    Returns:
+        The place, the sentences, and whether another sentence comes before them.
+    """
     rows = (_ROOT / "benchmarks" / "data" / "steering_texts.jsonl").read_text("utf-8").splitlines()
-    out: list[list[Sentence]] = []
     for row in map(json.loads, rows):
         if row["split"] == split and row["label"] == label and row["kind"] not in _DISGUISED:
             sentences = sentences_of(row["description"])
@@ -66,12 +80,17 @@ def written(split: str, label: str) -> list[list[Sentence]]:
                 label == "poisoned" and row["kind"] not in _POISONED_FIRST and len(sentences) > 1
             )
             parameters = tool_texts({"inputSchema": definition_of(row).get("inputSchema", {})})
-            described = [sentences_of(text) for text in parameters]
+            described: list[tuple[Place, list[Sentence], bool]] = [
+                (place, sentences_of(text), False) for place, text in parameters
+            ]
             if label == "benign" or not described:
-                out.append(sentences[1:] if is_honest_first else sentences)
+                yield (
+                    "description",
+                    sentences[1:] if is_honest_first else sentences,
+                    is_honest_first,
+                )
             # A poisoned parameter is the last one.
-            out += described if label == "benign" else described[-1:]
-    return out
+            yield from described if label == "benign" else described[-1:]
 
 
 def sentences_of(text: str) -> list[Sentence]:
@@ -84,28 +103,52 @@ def fold_of(server: str) -> int:
     return zlib.crc32(server.encode()) % FOLDS
 
 
-def tool_texts(tool: dict[str, Any]) -> Iterator[str]:
-    """The texts of a definition that the classifier reads, at any depth."""
+def tool_texts(tool: dict[str, Any]) -> Iterator[tuple[Place, str]]:
+    """The texts of a definition that the classifier reads, at any depth, with their places."""
     definition = {name: value for name, value in tool.items() if name not in ("server", "kind")}
     for where, text in classified_texts(definition):
-        del where
-        yield text
+        yield place_of(where), text
 
 
-def catalog_texts(folder: Path) -> Iterator[list[Sentence]]:
+def written_definitions() -> list[dict[str, Any]]:
+    """The labelled definitions for training."""
+    return [json.loads(row) for row in _DEFINITIONS.read_text("utf-8").splitlines()]
+
+
+def definition_texts(row: dict[str, Any]) -> Iterator[tuple[Place, list[Sentence], list[float]]]:
+    """The texts of a labelled definition as sentences, with 1 for each that steers, otherwise 0."""
+    steering = [part.text for part in sentences_of(row.get("steering", ""))]
+    for place, text in tool_texts(definition_of(row)):
+        sentences = sentences_of(text)
+        labels = [
+            float(any(part in of.text or of.text in part for part in steering)) for of in sentences
+        ]
+        yield place, sentences, labels
+
+
+def catalog_texts(folder: Path) -> Iterator[tuple[str, Place, list[Sentence]]]:
     """The texts, as sentences, of the tools of public catalogs that no rule finds suspicious.
 
     Args:
         folder: With a folder for each catalog.
+
+    Returns:
+        The server, the place of the text and its sentences; equal texts of a server once.
     """
     scanner = Scanner(classifier=None)
+    seen: set[tuple[str, str]] = set()
     for catalog in _CATALOGS:
         for row in (folder / catalog / "tools.jsonl").read_text("utf-8").splitlines():
             tool = json.loads(row)
+            server = f"{catalog}/{tool['server']}"
             definition: dict[str, Any] = {
                 "name": tool["name"],
                 "description": str(tool["description"] or ""),
                 "inputSchema": tool.get("input_schema") or {},
             }
-            if not is_suspicious(scanner.scan(definition, server=f"{catalog}/{tool['server']}")):
-                yield from (sentences_of(text) for text in tool_texts(definition))
+            if is_suspicious(scanner.scan(definition, server=server)):
+                continue
+            for place, text in tool_texts(definition):
+                if (server, text) not in seen:
+                    seen.add((server, text))
+                    yield server, place, sentences_of(text)

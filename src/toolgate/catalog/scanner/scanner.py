@@ -5,13 +5,19 @@ the schemas. It decides nothing: the caller quarantines definitions whose findin
 weight of 1 or more.
 """
 
+import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final, Literal, cast
 
-from toolgate.catalog.scanner.classifier import Classifier, ScoredSentence, load_classifier
+from toolgate.catalog.scanner.classifier import (
+    Classifier,
+    Place,
+    ScoredSentence,
+    load_classifier,
+)
 from toolgate.catalog.scanner.disguises import has_letters_set_apart, undisguised_texts
 from toolgate.catalog.scanner.encodings import decoded_parts
 from toolgate.catalog.scanner.normalize import (
@@ -30,15 +36,28 @@ from toolgate.catalog.scanner.sentences import (
     with_signals,
 )
 from toolgate.catalog.scanner.signals import ASIDE, OTHER_SERVER, OTHER_TOOL, Signal
+from toolgate.errors import EmbedderError
 from toolgate.types import Json
 
-__all__ = ["OtherServersTools", "ScanFinding", "Scanner", "classified_texts", "is_suspicious"]
+__all__ = [
+    "OtherServersTools",
+    "ScanFinding",
+    "Scanner",
+    "classified_texts",
+    "is_suspicious",
+    "place_of",
+]
 
-_SUSPICIOUS_SCORE: Final = 0.985
+log = logging.getLogger(__name__)
+
+_SUSPICIOUS_SCORE: Final = 0.9355
 """Score from which a sentence on its own makes a definition suspicious."""
-_DOUBTFUL_SCORE: Final = 0.7
-"""Score from which it does so with another finding. Both chosen by cross-validation, so that at
-most one in 200 real tools is quarantined: `python -m training.steering`."""
+_DOUBTFUL_SCORE: Final = 0.88
+"""Score from which it does so with another finding."""
+_HONEST_SCORE: Final = 0.73
+"""Score below which the signals of a text are not enough on their own. All three chosen by
+cross-validation, so that honest definitions that look like poisoned ones are quarantined no more
+often than by rules and signals alone, which the held-out ones confirm (`benchmarks.scanner`)."""
 _DOUBTFUL_WEIGHT: Final = 0.35
 """Weight of a sentence about which the classifier is unsure, in [0, 1]: it is not suspicious on
 its own (chosen)."""
@@ -155,6 +174,8 @@ class Scanner:
         with_sentences = list(_sentence_texts(texts))
         for where, text in with_sentences:
             if finding := _steering(where, self._sentences(text), vocabulary):
+                if self._looks_honest(where, text, vocabulary):
+                    finding = replace(finding, weight=min(finding.weight, _DOUBTFUL_WEIGHT))
                 findings.setdefault((finding.rule, where), finding)
         if finding := self._most_steering(with_sentences):
             findings[finding.rule, finding.where] = finding
@@ -168,7 +189,7 @@ class Scanner:
             return None
         best: tuple[ScoredSentence, str] | None = None
         for where, text in _classified(with_sentences):
-            scored = self._scored(text)
+            scored = self._scored(text, place_of(where))
             if scored is not None and (best is None or scored.score > best[0].score):
                 best = scored, where
         if best is None or best[0].score < _DOUBTFUL_SCORE:
@@ -183,9 +204,27 @@ class Scanner:
             weight=1.0 if scored.score >= _SUSPICIOUS_SCORE else _DOUBTFUL_WEIGHT,
         )
 
-    def _score_text(self, text: str) -> ScoredSentence | None:
-        sentences = self._sentences(text)
-        return self._classifier.most_steering(sentences) if self._classifier else None
+    def _looks_honest(self, where: str, text: str, vocabulary: "_ToolVocabulary") -> bool:
+        """Whether the classifier, which knows all about a text, thinks that it is honest.
+
+        It does not read names, and does not know other servers.
+        """
+        if where.endswith(_NAME) or any(
+            True for sentence in self._sentences(text) for _ in vocabulary.signals(sentence.text)
+        ):
+            return False
+        scored = self._scored(text, place_of(where))
+        return scored is not None and scored.score < _HONEST_SCORE
+
+    def _score_text(self, text: str, place: Place) -> ScoredSentence | None:
+        if self._classifier is None:
+            return None
+        try:
+            return self._classifier.most_steering(self._sentences(text), place)
+        except EmbedderError as error:
+            log.warning("The scanner works without its classifier: %s", error)
+            self._classifier = None
+            return None
 
     def _scan_text(self, text: str, is_name: bool) -> tuple[ScanFinding, ...]:  # noqa: FBT001
         """Return what is suspicious about one text, regardless of its place."""
@@ -481,6 +520,13 @@ def _sentence_texts(texts: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str
 def classified_texts(definition: Json) -> Iterator[tuple[str, str]]:
     """Yield the texts of a definition for the classifier, with their paths."""
     return _classified(_sentence_texts(_texts(definition)[0]))
+
+
+def place_of(where: str) -> Place:
+    """Return the place that the classifier knows for a path in a definition."""
+    if _ASIDE.search(where):
+        return "value"
+    return "parameter" if "properties." in where else "description"
 
 
 def _classified(with_sentences: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:

@@ -10,6 +10,7 @@ from toolgate.models.embedders.base import (
     embedded,
     is_remote,
 )
+from toolgate.models.embedders.bundled import bundled_vectors
 
 __all__ = [
     "Embedder",
@@ -17,6 +18,7 @@ __all__ = [
     "TextKind",
     "Vectors",
     "VerifiedEmbedder",
+    "bundled_vectors",
     "computes_at_once",
     "embedded",
     "is_remote",

@@ -172,6 +172,7 @@ async def test_a_schema_is_drawn(tmp_path: Path, shop: Path) -> None:
     async with gateway(tmp_path, connection("shop", shop)) as app:
         drawn, about = await call(app, "schema_diagram")
         part, _ = await call(app, "schema_diagram", tables="cust*")
+        partly, partly_about = await call(app, "schema_diagram", tables="cust*, zzz*")
         nothing, _ = await call(app, "schema_diagram", tables="zzz*")
 
     assert drawn.startswith("```mermaid\nerDiagram\n")
@@ -180,6 +181,8 @@ async def test_a_schema_is_drawn(tmp_path: Path, shop: Path) -> None:
     assert about["mermaid"] in drawn
     assert "customers {" in part
     assert "orders" not in part
+    assert partly.splitlines()[-1].startswith("No table matches 'zzz*'.")
+    assert partly_about["unmatched"] == ["zzz*"]
     assert nothing.startswith("ERROR No table of shop matches 'zzz*'.")
 
 

@@ -153,14 +153,26 @@ def changelogs(
     )
 
 
-def diagram(latest: SchemaVersion, connection: Connection, names: Sequence[str]) -> Json:
-    """Format the tables of a schema as a Mermaid diagram."""
+def diagram(
+    latest: SchemaVersion,
+    connection: Connection,
+    names: Sequence[str],
+    unmatched: Sequence[str],
+) -> Json:
+    """Format the tables of a schema as a Mermaid diagram, and name the patterns without a table."""
     text = mermaid_diagram(latest.schema, names)
     answer = _answer(
         _remarks(latest),
-        {**_origin(latest, connection), "version": latest.label, "mermaid": text},
+        {
+            **_origin(latest, connection),
+            "version": latest.label,
+            "mermaid": text,
+            "unmatched": list(unmatched),
+        },
     )
     remarks = answer["content"][0]["text"]
+    if unmatched:
+        remarks = f"No table matches {', '.join(map(repr, unmatched))}. {remarks}"
     answer["content"][0]["text"] = f"```mermaid\n{text}\n```\n{remarks}".rstrip()
     return answer
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
+from itertools import chain
 from typing import Annotated, Final
 
 from pydantic import Field
@@ -117,27 +118,29 @@ async def schema_diagram(
         history = _history(context)
         chosen = _chosen(context, history, connection)
         latest = await history.latest(chosen)
-        names = _drawn(latest, tables or "")
-        return answers.diagram(latest, chosen, names)
+        names, unmatched = _drawn(latest, tables or "")
+        return answers.diagram(latest, chosen, names, unmatched)
     except ToolgateError as error:
         return failed_result(str(error))
 
 
-def _drawn(latest: SchemaVersion, patterns: str) -> list[str]:
-    """Return the tables that match the patterns; all tables without a pattern.
+def _drawn(latest: SchemaVersion, patterns: str) -> tuple[list[str], list[str]]:
+    """Return the tables that match the patterns, or all, and the patterns that match none.
 
     Raises:
         ArgumentError: There are none, or too many.
     """
     wanted = [pattern.strip() for pattern in patterns.split(",") if pattern.strip()]
     all_tables = [table.name for table in latest.schema.tables if table.kind == "table"]
-    matched = [
-        table.name
+    matched = {
+        pattern: [
+            table.name
+            for table in find_types(latest.schema, pattern).matches
+            if table.name in all_tables
+        ]
         for pattern in wanted
-        for table in find_types(latest.schema, pattern).matches
-        if table.name in all_tables
-    ]
-    names = list(dict.fromkeys(matched)) if wanted else all_tables
+    }
+    names = list(dict.fromkeys(chain.from_iterable(matched.values()))) if wanted else all_tables
     if not names:
         raise ArgumentError(
             f"No table of {latest.connection} matches {patterns[:80]!r}."
@@ -151,7 +154,7 @@ def _drawn(latest: SchemaVersion, patterns: str) -> list[str]:
             allowed=f"At most {_MOST_DRAWN}.",
             hint="Pass some as tables, such as: order*, customers",
         )
-    return names
+    return names, [pattern for pattern in wanted if not matched[pattern]]
 
 
 @tool(title="Types of a schema", annotations=_READS)

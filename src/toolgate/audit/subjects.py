@@ -23,7 +23,8 @@ def subject_of(record: AuditRecord) -> str:
     # Administrative actions have no target: their details name what was changed.
     subject = record.target or record.query or record.server
     if record.action in AGGREGATED_ACTIONS:
-        return f"{subject} ({record.detail.get('count', 1)}×)"
+        count = record.detail.get("count", 1)
+        return f"{subject} ({count} time{'' if count == 1 else 's'})"
     details = (record.detail.get(name) for name in _SUBJECTS)
     words = (
         detail if isinstance(detail, str) else ", ".join(map(str, json_array(detail)))

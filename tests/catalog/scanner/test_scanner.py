@@ -323,3 +323,11 @@ def test_disguises_are_seen_through_also_together(disguised: str) -> None:
 )
 def test_lists_and_identifiers_are_no_disguises(honest: str) -> None:
     assert findings(honest) == set()
+
+
+@pytest.mark.parametrize("times", [1, 2, 40])
+def test_an_honest_sentence_is_let_through_however_often_it_is_repeated(times: int) -> None:
+    """Regression: two in a row counted as more evidence, and the tool was quarantined."""
+    description = f"1. {'Lists the orders of a customer. ' * times}"
+    tool: Json = {"name": "list_orders", "description": description}
+    assert not is_suspicious(SCANNER.scan(tool, server="shop", neighbours=AROUND))

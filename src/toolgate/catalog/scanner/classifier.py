@@ -286,7 +286,12 @@ class Classifier:
         for part in self._parts(sentences):
             if part.words >= FEWEST_WORDS:
                 yield self._window([part], place)
-            if before is not None and before.words + part.words >= FEWEST_WORDS:
+            # The same sentence again says no more, but would count twice as evidence.
+            if (
+                before is not None
+                and before.text.strip() != part.text.strip()
+                and before.words + part.words >= FEWEST_WORDS
+            ):
                 yield self._window([before, part], place)
             before = part
 

@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-import time
+import threading
 from typing import Any
 
 import pytest
@@ -69,11 +69,13 @@ def test_a_gateway_is_ready_before_the_libraries_of_turns_and_the_first_turn_fin
 async def test_a_turn_does_not_wait_for_the_long_first_training_of_a_pack(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def slow_fit(*_: Any, **__: Any) -> None:
-        time.sleep(6)
+    is_over = threading.Event()
+
+    def endless_fit(*_: Any, **__: Any) -> None:
+        is_over.wait(HANG_S)
         raise ValueError("not learned")
 
-    monkeypatch.setattr(stage, "fit", slow_fit)
+    monkeypatch.setattr(stage, "fit", endless_fit)
     intent = Intent(
         name="RELATIONS",
         keywords={"en": Keywords(exact=("open the relation",))},
@@ -86,16 +88,11 @@ async def test_a_turn_does_not_wait_for_the_long_first_training_of_a_pack(
     async with chatting(*replies, settings=settings) as place:
         place.app.recognizer.replace_intents(IntentSet(version="test", intents=(intent,)))
         place.app.rulebook.replace_rules((rules,))
-        began = time.monotonic()
         await place.text("Please open the relation orders")
-        first = time.monotonic() - began
         with_rules = contents(place.model.last, "user")
-        began = time.monotonic()
         await place.text("Which ones are there?")
-        second = time.monotonic() - began
         is_training = place.app.recognizer.is_training
+        is_over.set()
 
     assert is_training
-    assert first < 4  # 1 s for the training
-    assert second < 3  # it is not waited for again
     assert "Rules of relations." in str(with_rules)  # keywords count in the meantime

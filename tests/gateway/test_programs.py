@@ -19,12 +19,11 @@ import pytest
 from tests.limits import HANG_S
 from tests.server.test_openapi import opened
 from toolgate.app.app import App
-from toolgate.base.ids import utc_now
 from toolgate.cli.client._local_gateway import in_process
 from toolgate.errors import HandleError
 from toolgate.gateway.programs import helpers
 from toolgate.settings import GuardTable, LimitSettings, PermissionTable, ProgramSettings, Settings
-from toolgate.store import AuditFilter, StoredProgram, StoredResult
+from toolgate.store import AuditFilter, StoredProgram
 from toolgate.testing import FakePeer, FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Identity, Json
 
@@ -808,20 +807,6 @@ async def test_a_value_is_deleted_over_rest_whatever_its_name() -> None:
         assert value["name"] == name
         assert (await rest("DELETE", f"/api/v1/programs/{value['id']}", None))[0] == 200
         assert json.loads((await rest("GET", "/api/v1/programs", None))[1])["values"] == []
-
-
-async def test_values_that_an_earlier_version_stored_are_listed() -> None:
-    async with shop() as place:
-        row = StoredResult(
-            handle=f"value-{'0' * 32}-prices: n",
-            project_id="default",
-            caller_id="local",
-            body=b"1",
-            expires_at=utc_now(plus_s=60),
-        )
-        await place.app.store.results.save(row)
-        (value,) = await place.app.gateway.kept_programs.values(me())
-        assert value.name == "prices: n"
 
 
 async def test_people_see_and_delete_what_programs_left_behind() -> None:

@@ -1,7 +1,7 @@
 """Built-in functions of programs: search, describe, select, store, load."""
 
 import hashlib
-from base64 import b64decode, urlsafe_b64encode
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -226,7 +226,4 @@ def _value_id(caller: Caller, name: str) -> str:
 def name_of_value(value_id: str) -> str:
     """The name under which a program stored a value; cut if it is long."""
     shown = value_id.removeprefix(VALUES).partition("-")[2]
-    try:
-        return b64decode(shown + "=" * (-len(shown) % 4), b"-_", validate=True).decode()
-    except ValueError:  # the plain name of a value that an earlier version stored
-        return shown
+    return urlsafe_b64decode(shown + "=" * (-len(shown) % 4)).decode()

@@ -1,7 +1,7 @@
 """Shows, lists, deletes and renames relations and value lists, and answers what was done."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from toolgate import Context
 from toolgate.packs.builtin.servoy._answers import Answer, answer, require_text
@@ -18,12 +18,14 @@ from toolgate.packs.builtin.servoy.objects.changes import (
     name_suggestion,
     object_outside_target,
     rename_object,
+    unreadable_files,
 )
 
 __all__ = [
     "change_note",
     "delete_one",
     "delete_several",
+    "list_objects",
     "open_existing",
     "rename",
     "show_objects",
@@ -31,6 +33,9 @@ __all__ = [
 
 Described = Callable[[StoredObject], dict[str, Any]]
 """Returns an object as JSON."""
+
+_LISTS: Final[dict[Kind, str]] = {"relation": "relations", "value list": "valueLists"}
+"""The names of lists in structured content."""
 
 
 def open_existing(
@@ -89,6 +94,40 @@ def show_objects(
         *(describe_object(call, stored) for stored in objects),
         structured={**first, "others": others} if first else {},
     )
+
+
+def list_objects(
+    call: ServoyCall,
+    kind: Kind,
+    objects: list[StoredObject],
+    solution: str,
+    lines_of: Callable[[StoredObject], Sequence[str]],
+    described: Described,
+) -> Answer:
+    """Answer a numbered list of objects.
+
+    Args:
+        call: The context.
+        kind: The kind of object.
+        objects: The objects; those whose file is unreadable are named below the list.
+        solution: Name of the solution whose objects are listed.
+        lines_of: Returns the name of an object and what the list says about it.
+        described: Describes it.
+    """
+    readable = sorted((stored for stored in objects if stored.file), key=lambda stored: stored.name)
+    lines = [f"{capital(kind)}s in solution '{solution}':", ""]
+    for number, stored in enumerate(readable, 1):
+        name, *details = lines_of(stored)
+        lines += [f"{number}. {name}", *(f"   {detail}" for detail in details)]
+        if stored.solution != solution:
+            lines.append(f"   In: {call.label_of(stored.solution)}")
+    if not readable:
+        lines.append(f"No {kind}s found.")
+    entries = [described(stored) for stored in readable]
+    for entry in entries:
+        del entry["properties"]  # too many for a list
+    structured = {_LISTS[kind]: entries}
+    return answer("\n".join(lines), unreadable_files(objects), structured=structured)
 
 
 def delete_one(context: Context, kind: Kind, name: str) -> Answer:

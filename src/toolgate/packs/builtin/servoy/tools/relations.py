@@ -9,7 +9,6 @@ from toolgate.packs.builtin.servoy._answers import (
     Properties,
     Text,
     Texts,
-    answer,
     refusals_as_answers,
     require_text,
 )
@@ -19,6 +18,7 @@ from toolgate.packs.builtin.servoy._object_answers import (
     change_note,
     delete_one,
     delete_several,
+    list_objects,
     open_existing,
     rename,
     show_objects,
@@ -27,7 +27,6 @@ from toolgate.packs.builtin.servoy.files.workspace import StoredObject
 from toolgate.packs.builtin.servoy.objects.changes import (
     object_json,
     objects_in_scope,
-    unreadable_files,
 )
 from toolgate.packs.builtin.servoy.objects.relations import (
     KeyPair,
@@ -164,11 +163,6 @@ def _opened(call: ServoyCall, name: str, change: RelationChange, note: str) -> A
     return open_existing(call, "relation", name, _described, update if has_changes else None, note)
 
 
-def _listed(stored: StoredObject) -> dict[str, Any]:
-    """Return a relation for a list, without its properties."""
-    return {key: value for key, value in _described(stored).items() if key != "properties"}
-
-
 def _described(stored: StoredObject) -> dict[str, Any]:
     primary, foreign = ends_of(stored.fields)
     return {
@@ -185,7 +179,8 @@ def list_relations(context: Context) -> object:
     """List the relations of the active solution, with the data sources that they connect."""
     call = servoy_call(context)
     active = call.workspace.active
-    return _list(call, list(call.workspace.objects("relation", active)), active.name)
+    relations = list(call.workspace.objects("relation", active))
+    return list_objects(call, "relation", relations, active.name, _lines, _described)
 
 
 @tool(name="getRelations", annotations=READS)
@@ -200,25 +195,16 @@ def get_relations(context: Context, scope: Text = "all") -> object:
     call = servoy_call(context)
     relations = objects_in_scope(call, "relation", scope)
     name = call.target.name if scope.strip() == "current" else call.workspace.active.name
-    return _list(call, relations, name, detailed=True)
+    return list_objects(call, "relation", relations, name, _lines_with_keys, _described)
 
 
-def _list(
-    call: ServoyCall, relations: list[StoredObject], solution: str, *, detailed: bool = False
-) -> Answer:
-    good = sorted((stored for stored in relations if stored.file), key=lambda stored: stored.name)
-    lines = [f"Relations in solution '{solution}':", ""]
-    for number, stored in enumerate(good, 1):
-        primary, foreign = ends_of(stored.fields)
-        lines += [f"{number}. {stored.name}", f"   Primary: {primary}", f"   Foreign: {foreign}"]
-        if detailed:
-            lines += [f"   Keys: {' and '.join(pairs_of(stored.fields)) or 'none'}"]
-        if stored.solution != solution:
-            lines.append(f"   In: {call.label_of(stored.solution)}")
-    if not good:
-        lines.append("No relations found.")
-    structured = {"relations": [_listed(stored) for stored in good]}
-    return answer("\n".join(lines), unreadable_files(relations), structured=structured)
+def _lines(stored: StoredObject) -> list[str]:
+    primary, foreign = ends_of(stored.fields)
+    return [stored.name, f"Primary: {primary}", f"Foreign: {foreign}"]
+
+
+def _lines_with_keys(stored: StoredObject) -> list[str]:
+    return [*_lines(stored), f"Keys: {' and '.join(pairs_of(stored.fields)) or 'none'}"]
 
 
 @tool(name="deleteRelation", annotations=DELETES, required=("name",))

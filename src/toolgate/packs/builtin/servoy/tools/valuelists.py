@@ -10,7 +10,6 @@ from toolgate.packs.builtin.servoy._answers import (
     Properties,
     Text,
     Texts,
-    answer,
     refusals_as_answers,
     require_text,
 )
@@ -20,6 +19,7 @@ from toolgate.packs.builtin.servoy._object_answers import (
     change_note,
     delete_one,
     delete_several,
+    list_objects,
     open_existing,
     rename,
     show_objects,
@@ -28,7 +28,6 @@ from toolgate.packs.builtin.servoy.files.workspace import StoredObject, text_of
 from toolgate.packs.builtin.servoy.objects.changes import (
     object_json,
     objects_in_scope,
-    unreadable_files,
 )
 from toolgate.packs.builtin.servoy.objects.value_lists import (
     CUSTOM,
@@ -160,11 +159,6 @@ def _opened(
     )
 
 
-def _listed(stored: StoredObject) -> dict[str, Any]:
-    """Return a value list for a list, without its properties."""
-    return {key: value for key, value in _described(stored).items() if key != "properties"}
-
-
 def _described(stored: StoredObject) -> dict[str, Any]:
     fields = stored.fields
     kind = type_of(fields)
@@ -184,7 +178,8 @@ def list_value_lists(context: Context) -> object:
     """List the value lists of the active solution, with where their values come from."""
     call = servoy_call(context)
     active = call.workspace.active
-    return _list(call, list(call.workspace.objects("value list", active)), active.name)
+    lists = list(call.workspace.objects("value list", active))
+    return list_objects(call, "value list", lists, active.name, _lines, _described)
 
 
 @tool(name="getValueLists", annotations=READS)
@@ -199,36 +194,23 @@ def get_value_lists(context: Context, scope: Text = "all") -> object:
     call = servoy_call(context)
     lists = objects_in_scope(call, "value list", scope)
     name = call.target.name if scope.strip() == "current" else call.workspace.active.name
-    return _list(call, lists, name)
+    return list_objects(call, "value list", lists, name, _lines, _described)
 
 
-def _list(call: ServoyCall, lists: list[StoredObject], solution: str) -> Answer:
-    good = sorted((stored for stored in lists if stored.file), key=lambda stored: stored.name)
-    lines = [f"Value lists in solution '{solution}':", ""]
-    for number, stored in enumerate(good, 1):
-        lines += _lines(number, stored)
-        if stored.solution != solution:
-            lines.append(f"   In: {call.label_of(stored.solution)}")
-    if not good:
-        lines.append("No value lists found.")
-    structured = {"valueLists": [_listed(stored) for stored in good]}
-    return answer("\n".join(lines), unreadable_files(lists), structured=structured)
-
-
-def _lines(number: int, stored: StoredObject) -> list[str]:
+def _lines(stored: StoredObject) -> list[str]:
     fields = stored.fields
     kind = type_of(fields)
-    head = f"{number}. {stored.name} ({_TYPE_NAMES.get(kind, f'type={kind}')})"
+    head = f"{stored.name} ({_TYPE_NAMES.get(kind, f'type={kind}')})"
     match kind:
         case 0:
             values = values_of(fields)
             rest = len(values) - _SHOWN
             more = f" (and {rest} more...)" if rest > 0 else ""
-            return [head, f"   Values: {', '.join(values[:_SHOWN])}{more}"]
+            return [head, f"Values: {', '.join(values[:_SHOWN])}{more}"]
         case 1:
             relation = text_of(fields, "relationName")
             origin = f"Relation: {relation}" if relation else f"DataSource: {source_in(fields)}"
-            return [head, f"   {origin}", f"   Column: {', '.join(columns_of(fields))}"]
+            return [head, origin, f"Column: {', '.join(columns_of(fields))}"]
         case _:
             return [head]
 

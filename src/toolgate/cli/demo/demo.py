@@ -4,7 +4,6 @@ Everything is real: a gateway process, the servers in `_servers`, the official c
 The requests are in `_requests`; the demo reports if the search finds another tool than expected.
 """
 
-import json
 import signal
 import tempfile
 from collections.abc import AsyncGenerator, Sequence
@@ -18,6 +17,7 @@ import platformdirs
 import typer
 from mcp import Client
 
+from toolgate.base.json_text import dumps, loads
 from toolgate.base.processes import run_file
 from toolgate.base.token_estimate import estimate_tokens
 from toolgate.cli.client._gateway_client import GatewayClient
@@ -120,7 +120,7 @@ async def _show(run: run_file.RunFile, scratch: Path, out: Screen, report: DemoR
 
     async with Client(report.url) as client:
         _, listing = await exchange("GET", "/api/v1/tools?format=mcp", None)
-        await _measure_menu(json.loads(listing)["tools"], client, report)
+        await _measure_menu(loads(listing)["tools"], client, report)
         out.menu(report)
         ready = {row["name"] for row in report.servers if row["state"] == "ready"}
         chosen = [
@@ -178,13 +178,13 @@ async def _wait_ready(gateway: GatewayClient) -> list[Json]:
 
 async def _measure_menu(whole: Sequence[Json], client: Client, report: DemoReport) -> None:
     report.menu_tools = len(whole)
-    report.menu_tokens = estimate_tokens(_compact(whole))
+    report.menu_tokens = estimate_tokens(dumps(whole))
     listed = (await client.list_tools()).tools
     definitions = [
         tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in listed
     ]
     report.shown_tools = [tool["name"] for tool in definitions]
-    report.shown_tokens = estimate_tokens(_compact(definitions))
+    report.shown_tokens = estimate_tokens(dumps(definitions))
 
 
 @asynccontextmanager
@@ -203,7 +203,3 @@ async def _until_signalled() -> AsyncGenerator[anyio.CancelScope]:
         with scope:
             yield scope
         tasks.cancel_scope.cancel()
-
-
-def _compact(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

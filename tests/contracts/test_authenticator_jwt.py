@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import hmac
+import json
 import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -11,8 +12,8 @@ from typing import Any
 import jwt as pyjwt
 import pytest
 from aiohttp import web
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
 from toolgate.errors import CredentialError, OptionError
@@ -80,12 +81,16 @@ async def authenticator(provider: Provider) -> AsyncIterator[JwtAuthenticator]:
     await made.aclose()
 
 
+def encoded(header: dict[str, Any]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(header).encode()).rstrip(b"=").decode()
+
+
 def signed_with_the_public_key(body: str) -> str:
     """As if what everybody may know were a secret; libraries refuse to make one."""
     key = RSA.public_key().public_bytes(
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
     )
-    head = base64.urlsafe_b64encode(b'{"alg":"HS256","kid":"one"}').rstrip(b"=").decode()
+    head = encoded({"alg": "HS256", "kid": "one"})
     digest = hmac.digest(key, f"{head}.{body}".encode(), "sha256")
     return f"{head}.{body}.{base64.urlsafe_b64encode(digest).rstrip(b'=').decode()}"
 
@@ -219,6 +224,52 @@ async def test_a_provider_that_cannot_be_reached_is_said_so(provider: Provider) 
     with pytest.raises(CredentialError, match="cannot be read now"):
         await made.identify(provider.token())
     await made.aclose()
+
+
+async def test_keys_that_arrive_in_many_pieces_are_read_to_the_end(
+    provider: Provider, authenticator: JwtAuthenticator
+) -> None:
+    """Only what had arrived at first was read: nobody got in."""
+    provider.keys = [{"kty": "RSA", "kid": "long", "x5c": ["A" * 900_000]}, *provider.keys]
+
+    assert await authenticator.identify(provider.token()) is not None
+
+
+async def test_too_many_keys_are_not_read_to_the_end(
+    provider: Provider, authenticator: JwtAuthenticator
+) -> None:
+    provider.keys = [{"kty": "RSA", "kid": "long", "x5c": ["A" * 2**20]}, *provider.keys]
+
+    with pytest.raises(CredentialError, match="cannot be read now"):
+        await authenticator.identify(provider.token())
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"crit": ["unknown"], "unknown": 1},
+        {"jwk": published(OTHER, "one")},
+        {"jku": "http://127.0.0.1:9/keys"},
+        {"kid": "../one"},
+        {"kid": ["one"]},
+        {"alg": "ES256"},
+        {"alg": ["RS256"]},
+    ],
+    ids=str,
+)
+async def test_headers_of_a_token_choose_no_other_key_and_no_other_check(
+    provider: Provider, authenticator: JwtAuthenticator, headers: dict[str, Any]
+) -> None:
+    """RFC 8725 section 3; `crit` names what must be understood (RFC 7515 section 4.1.11)."""
+    body = provider.token().split(".")[1]
+    head = encoded({"alg": "RS256", "kid": "one", **headers})
+    signature = OTHER.sign(f"{head}.{body}".encode(), padding.PKCS1v15(), hashes.SHA256())
+    if "crit" in headers:
+        signature = RSA.sign(f"{head}.{body}".encode(), padding.PKCS1v15(), hashes.SHA256())
+    token = f"{head}.{body}.{base64.urlsafe_b64encode(signature).rstrip(b'=').decode()}"
+
+    with pytest.raises(CredentialError):
+        await authenticator.identify(token)
 
 
 async def test_many_tokens_at_once_fetch_the_keys_once(

@@ -304,7 +304,11 @@ class JwtAuthenticator:
             response.raise_for_status()
             if response.status != 200:
                 raise ValueError(f"{url} answered with status {response.status}")
-            body = await response.content.read(_MOST_BYTES)
+            body = b""
+            async for piece in response.content.iter_any():
+                body += piece
+                if len(body) > _MOST_BYTES:
+                    raise ValueError(f"{url} answered with more than {_MOST_BYTES:,} bytes")
         return json_object(json_text.loads(body))
 
     def _identity(self, claims: Json) -> Identity:

@@ -81,6 +81,8 @@ class AuthorizationServer:
         self.subject_tokens: dict[str, str] = {}
         """Users by the tokens that may be exchanged."""
         self.metadata_extra: Json = {}
+        self.token_extra: Json = {}
+        """Fields that replace those of token responses."""
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator["AuthorizationServer"]:
@@ -247,7 +249,9 @@ class AuthorizationServer:
         if renews:
             answer["refresh_token"] = f"refresh-{secrets.token_urlsafe(12)}"
             self.refresh[answer["refresh_token"]] = grant
-        return web.json_response(answer, headers={"cache-control": "no-store"})
+        return web.json_response(
+            {**answer, **self.token_extra}, headers={"cache-control": "no-store"}
+        )
 
     async def _revoke(self, request: web.Request) -> web.Response:
         token = str((await request.post()).get("token", ""))

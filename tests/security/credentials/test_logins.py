@@ -343,6 +343,8 @@ async def test_a_person_who_says_no_is_heard(
         ({"code_challenge_methods_supported": None}, "PKCE"),
         ({"issuer": "https://other.example"}, "issuer"),
         ({"token_endpoint": "http://login.example/token"}, "not https"),
+        ({"registration_endpoint": "http://login.example/register"}, "not https"),
+        ({"revocation_endpoint": "http://login.example/revoke"}, "not https"),
         ({"registration_endpoint": None}, "does not register clients"),
     ],
 )
@@ -353,6 +355,32 @@ async def test_metadata_that_cannot_be_believed_ends_the_login_with_the_reason(
     async with gateway(spec_of(notes)) as app:
         with pytest.raises(InvalidAnswerError, match=says):
             await begun(app)
+
+
+@pytest.mark.parametrize("token", ["", "a\r\nx-evil: 1", "a\0", "\u00e4"])
+async def test_a_token_that_cannot_be_sent_ends_the_login_with_the_reason(
+    authorization: AuthorizationServer, notes: ProtectedServer, token: str
+) -> None:
+    """RFC 6749 appendix A.12; it was kept, and each connection failed with a traceback."""
+    authorization.token_extra = {"access_token": token}
+    async with gateway(spec_of(notes)) as app:
+        with pytest.raises(InvalidAnswerError, match="not a token"):
+            await log_in(app, caller())
+        assert await app.logins.list(caller()) == []
+
+
+async def test_a_token_that_never_ends_is_used_and_renewed(
+    authorization: AuthorizationServer, notes: ProtectedServer
+) -> None:
+    """Its end was beyond what a date can say, so the login failed."""
+    authorization.token_extra = {"expires_in": 10**30}
+    async with gateway(spec_of(notes)) as app:
+        await log_in(app, caller())
+        await until_listed(app)
+        authorization.expire_tokens()
+        result = await app.gateway.calls.execute(caller(), "notes:whoami", {})
+        [view] = await app.logins.list(caller())
+    assert (result_text(result), view.state) == ("anna", "good")
 
 
 async def test_a_server_that_calls_itself_by_another_name_gets_no_login(
@@ -404,7 +432,14 @@ async def test_a_client_may_name_itself_by_a_document(
 
 @pytest.mark.parametrize(
     "address",
-    ["https://evil.example/callback", "http://192.0.2.1:80/x", "http://127.0.0.1/x", "javascript:"],
+    [
+        "https://evil.example/callback",
+        "http://192.0.2.1:80/x",
+        "http://127.0.0.1/x",
+        "javascript:",
+        "http://evil.example\\@127.0.0.1:80/x",  # browsers: the path of evil.example
+        "http://evil.example@127.0.0.1:80/x",
+    ],
 )
 async def test_answers_come_back_to_the_callers_own_machine_only(
     notes: ProtectedServer, address: str

@@ -521,7 +521,13 @@ def _is_own_machine(url: str) -> bool:
         is_here = parts.hostname in {"127.0.0.1", "localhost", "::1"} and bool(parts.port)
     except ValueError:
         return False
-    return parts.scheme == "http" and is_here and url.isprintable() and "#" not in url
+    # Browsers read `http://evil.example\@127.0.0.1:80/` as an address of evil.example.
+    return (
+        parts.scheme == "http"
+        and is_here
+        and url.isprintable()
+        and not any(sign in url for sign in "#\\@")
+    )
 
 
 def is_browser_mark(text: str) -> bool:

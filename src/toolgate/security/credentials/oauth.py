@@ -65,6 +65,9 @@ __all__ = [
 ]
 
 _ACCEPT = {"accept": "application/json"}
+_TOKEN = re.compile(r"[\x20-\x7e]+")
+_LONGEST_LIFETIME_S = 10 * 365 * 86_400
+"""Tokens that are said to be valid for longer are renewed after this (chosen)."""
 _WORD = re.compile(r"[A-Za-z0-9_.:/-]{1,60}")
 _EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
 _ACCESS_TOKEN = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105 -- a name
@@ -233,8 +236,14 @@ class OAuthClient:
                 validate_metadata_issuer(metadata, expected)
             except OAuthFlowError as error:
                 raise _odd(f"{error}.") from error
-            for endpoint in (metadata.authorization_endpoint, metadata.token_endpoint):
-                _check_scheme(str(endpoint), metadata_url)
+            for endpoint in (
+                metadata.authorization_endpoint,
+                metadata.token_endpoint,
+                metadata.registration_endpoint,  # answers with a client secret
+                metadata.revocation_endpoint,  # receives refresh tokens
+            ):
+                if endpoint is not None:
+                    _check_scheme(str(endpoint), metadata_url)
             return metadata
         raise _odd(
             f"There is no authorization server to log in to the server at {_without_query(url)}."
@@ -403,12 +412,22 @@ class OAuthClient:
                 reason=_error_of(answer) or str(answer.status),
             )
         try:
-            return OAuthToken.model_validate_json(answer.body)
+            token = OAuthToken.model_validate_json(answer.body)
         except ValidationError as error:
-            raise InvalidAnswerError(
-                f"The token endpoint {where} answered with something that is not a token.",
-                hint="Report it to the operator of that server.",
-            ) from error
+            raise _no_token(where) from error
+        # RFC 6749 appendix A.12; others cannot be sent in a header.
+        if not _TOKEN.fullmatch(token.access_token):
+            raise _no_token(where)
+        if token.expires_in is not None:
+            token.expires_in = min(token.expires_in, _LONGEST_LIFETIME_S)
+        return token
+
+
+def _no_token(where: str) -> InvalidAnswerError:
+    return InvalidAnswerError(
+        f"The token endpoint {where} answered with something that is not a token.",
+        hint="Report it to the operator of that server.",
+    )
 
 
 def check_pkce(target: OAuthTarget) -> None:

@@ -28,7 +28,10 @@ def test_credentials_of_a_server_are_read_with_variables_and_not_shown(tmp_path:
 
 
 def test_a_secret_that_is_not_set_disables_the_server_alone(tmp_path: Path) -> None:
-    text = HTTP + '[server.notes.credentials]\nclient_secret = "${env:SECRET}"\n'
+    text = HTTP + (
+        '[server.notes.credentials]\nissuer = "https://login.example"\n'
+        'client_secret = "${env:SECRET}"\n'
+    )
     [spec] = loaded(tmp_path, text).servers
     assert not spec.enabled
     assert "SECRET" in spec.problem
@@ -51,6 +54,15 @@ def test_certificates_and_proxy_of_a_server_are_paths_and_addresses(tmp_path: Pa
         (HTTP + '[server.notes.credentials]\ntype = "oath"', "Allowed: stored, oauth"),
         (HTTP + '[server.notes.credentials]\ntype = "client_credentials"', "has no client_id"),
         (HTTP + '[server.notes.credentials]\nissuer = "login"', "issuer"),
+        (
+            # The server itself could name who gets the secret.
+            HTTP + '[server.notes.credentials]\nclient_id = "gate"\nclient_secret = "s"',
+            "which authorization server may receive the client_secret. Expected: issuer.",
+        ),
+        (
+            HTTP + '[server.notes.credentials]\ntype = "token_exchange"\nclient_id = "gate"',
+            "tokens of callers. Expected: issuer or token_url.",
+        ),
         (HTTP + '[server.notes.credentials]\nheaders = ["A B"]', "cannot be sent"),
         (STDIO + '[server.notes.credentials]\nheaders = ["A"]', "Name variables in env"),
         (HTTP + '[server.notes.credentials]\nenv = ["KEY"]', "Name headers instead"),

@@ -373,11 +373,24 @@ def _credentials(kind: str, table: CredentialTable, location: EntryLocation) -> 
     for name in ("issuer", "token_url"):
         if texts[name]:
             _check_url(texts[name], replace(location, path=path), name)
-    if table.type in {"client_credentials", "token_exchange"} and not texts["client_id"]:
+    by_machine = table.type in {"client_credentials", "token_exchange"}
+    if by_machine and not texts["client_id"]:
         raise location.document.error(
             path,
             f"{dotted(path)} has no client_id, which {table.type} needs.",
             hint="Register a client at the authorization server, and write its id and secret here.",
+        )
+    is_named = texts["issuer"] or (by_machine and texts["token_url"])
+    is_secret = table.client_secret or table.type == "token_exchange"
+    if is_secret and not is_named:
+        # Discovery starts at the server, which could name an authorization server of its own and
+        # so receive the secret, or the callers' tokens.
+        raise location.document.error(
+            path,
+            f"{dotted(path)} does not say which authorization server may receive"
+            f" {'the client_secret' if table.client_secret else 'tokens of callers'}.",
+            allowed=f"Expected: issuer{' or token_url' if by_machine else ''}.",
+            hint="Set issuer to the URL of that server.",
         )
     for name in table.headers:
         if not _HEADER_NAME.fullmatch(name) or not over_http:

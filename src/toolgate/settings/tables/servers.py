@@ -45,7 +45,9 @@ class CredentialTable:
     """OAuth client secret, preferably `${env:NAME}`; empty: a public client."""
 
     issuer: str = ""
-    """URL of the authorization server; empty: discovered from the server."""
+    """URL of the authorization server; empty: discovered from the server. With `client_secret` or
+    `token_exchange`, this or `token_url` is required, so that no server can name who receives the
+    secret or the callers' tokens."""
 
     token_url: str = ""
     """URL of the token endpoint; empty: from the metadata of the authorization server."""

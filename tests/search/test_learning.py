@@ -24,7 +24,7 @@ from toolgate.search.relevance.usage_votes import (
 )
 from toolgate.search.usage import learning as learning_module
 from toolgate.search.usage.writer import UsageLogWriter
-from toolgate.settings import AuditSettings, Settings, UsageSettings
+from toolgate.settings import AuditSettings, CurrentSettings, Settings, UsageSettings
 from toolgate.store import StoredSearch, StoredUse, UsageEntry, UsageFilter
 from toolgate.store.engine.sqlite_file import MEMORY
 from toolgate.store.sql.usage import SqlUsage
@@ -239,7 +239,7 @@ class Clock:
 
 def learning(store: Any, clock: Clock, *, keep: bool = False, **rules: Any) -> Learning:
     settings = Settings(usage=UsageSettings(**rules), audit=AuditSettings(keep_queries=keep))
-    return Learning(store.usage, settings=lambda: settings, clock=clock)
+    return Learning(store.usage, settings=CurrentSettings(settings), clock=clock)
 
 
 @pytest.fixture

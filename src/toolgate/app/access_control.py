@@ -48,6 +48,8 @@ class Permissions:
         self._settings = settings
         self._data = data
         self._projects = projects
+        self.project = projects.table
+        """Returns the settings of a project by its name; empty if it does not exist."""
         self._rules_of_file: tuple[AccessRule, ...] = tuple(rules_of_file(settings.permission))
         self._guards: dict[str, GuardTable] = {}
         self._tasks: list[asyncio.Task[None]] = []
@@ -139,10 +141,6 @@ class Permissions:
         except StoreError as error:  # tried again while the gateway runs
             log.warning("projects cannot be read", extra={"error": error.full_text})
         self._refresh()
-
-    def project(self, name: str) -> ProjectTable:
-        """The settings of a project; empty if it does not exist."""
-        return self._projects[name]
 
     def is_closed(self, name: str) -> bool:
         """Whether a project refuses actions that the audit log cannot record."""

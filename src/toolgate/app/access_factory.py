@@ -62,10 +62,10 @@ async def open_access(
     """
     store, catalog = storage.store, servers.catalog
     data = AccessData(store)
-    projects = ProjectTables(settings(), data)
+    projects = ProjectTables(settings.current, data)
     receipts = Receipts(
         storage.audit.recorder,
-        keep_queries=lambda: settings().audit.keep_queries,
+        keep_queries=lambda: settings.current.audit.keep_queries,
         is_closed=projects.is_closed,
         server=servers.fleet.spec,
         mask=lambda value: secret_scanner().mask_json(value, Counter()),
@@ -73,7 +73,7 @@ async def open_access(
     )
     stack.callback(receipts.flush)
     permissions = Permissions(
-        settings(),
+        settings.current,
         store,
         catalog,
         receipts,
@@ -93,25 +93,25 @@ async def open_access(
             reaches=lambda caller, server: policy.decide(caller, "reach", server).allowed,
         ),
         specs=lambda: list(catalog.specs),
-        settings=lambda: settings().credentials,
+        settings=lambda: settings.current.credentials,
         record=receipts.note,
         changed=watcher.refresh,
     )
     guards = CallGuardChain(
         CallGuards(
-            guards_of(settings(), permissions),
+            guards_of(settings.current, permissions),
             is_trusted=lambda server: server not in policy.distrusted,
             folder_of=lambda server: _folder_of(servers.fleet.spec(server)),
         ),
         Approvals(
             store.approvals,
             storage.signer,
-            settings=lambda: settings().approvals,
+            settings=lambda: settings.current.approvals,
             note=receipts.approval,
             page=servers.login_links.approvals_page,
         ),
     )
-    permissions.on_change(lambda: guards.guards.reload(guards_of(settings(), permissions)))
+    permissions.on_change(lambda: guards.guards.reload(guards_of(settings.current, permissions)))
     return AccessParts(
         permissions=permissions,
         receipts=receipts,

@@ -150,7 +150,7 @@ class App:
     @property
     def settings(self) -> Settings:
         """The current settings."""
-        return self.current_settings()
+        return self.current_settings.current
 
     @property
     def chat(self) -> ChatService | None:
@@ -268,22 +268,24 @@ async def _open_parts(
 ) -> _Parts:
     """Build everything up to the gateway, each part from parts that were built before."""
     store = storage.store
-    schemas = SchemaHistory(Connections(settings().connections), store)
+    schemas = SchemaHistory(Connections(settings.current.connections), store)
     stack.push_async_callback(schemas.connections.aclose)
     servers = open_upstream_servers(
         stack, settings, storage, connect=connect, hold=hold, wires=wires
     )
-    search_factory = SearchFactory(settings(), {"store": store, "vector_stores": storage.vectors})
+    search_factory = SearchFactory(
+        settings.current, {"store": store, "vector_stores": storage.vectors}
+    )
     stack.push_async_callback(search_factory.aclose)
     registry = ServerRegistry(
         settings, store, servers.catalog, SealedConfigs(servers.credentials.vault)
     )
     search = _open_search(stack, settings, storage, search_factory)
     intents = open_intents(stack, settings, store, search_factory)
-    document_factory = DocumentFactory(store, storage.vectors, lambda: settings().documents)
+    document_factory = DocumentFactory(store, storage.vectors, lambda: settings.current.documents)
     stack.push_async_callback(document_factory.aclose)
     library = DocumentLibrary(
-        store.documents, document_factory, settings=lambda: settings().documents
+        store.documents, document_factory, settings=lambda: settings.current.documents
     )
     stack.push_async_callback(library.converter.aclose)
     access = await open_access(
@@ -305,7 +307,9 @@ async def _open_parts(
         results=ResultParts(
             store=store,
             signer=storage.signer,
-            open_sandbox=lambda: make("sandbox", Sandbox, sandbox_spec(settings().programs), {}),
+            open_sandbox=lambda: make(
+                "sandbox", Sandbox, sandbox_spec(settings.current.programs), {}
+            ),
         ),
     )
     stack.push_async_callback(gateway.programs.aclose)
@@ -334,7 +338,7 @@ def _open_search(
 ) -> SearchParts:
     learning = Learning(storage.store.usage, settings=settings)
     stack.push_async_callback(learning.aclose)
-    relations = Relations(lambda: settings().groups)
+    relations = Relations(lambda: settings.current.groups)
     stack.push_async_callback(relations.aclose)
     return SearchParts(
         index=search_factory.index,
@@ -357,10 +361,10 @@ async def _start(stack: AsyncExitStack, parts: _Parts, connect: ConnectChoice) -
     )
     services_of = _pack_services(parts)
     packs = Packs(
-        settings().packs,
+        settings.current.packs,
         cwd=working_folder(),
         services=services_of,
-        connections=settings().connections,
+        connections=settings.current.connections,
     )
     stack.push_async_callback(packs.aclose)
     live_variables = LiveVariables(services_of)
@@ -396,7 +400,7 @@ async def _start(stack: AsyncExitStack, parts: _Parts, connect: ConnectChoice) -
     tasks.start(
         run_housekeeping(
             parts.storage.store,
-            lambda: retention_of(settings().store),
+            lambda: retention_of(settings.current.store),
             configured=lambda: [(DEFAULT_PROJECT, spec.name) for spec in catalog.specs],
             sign=parts.storage.audit.signer.sign_cut,
         )
@@ -421,7 +425,7 @@ def _pack_services(parts: _Parts) -> Callable[[Pack], ToolServices]:
     def services_of(pack: Pack) -> ToolServices:
         """The services available to the tools of a pack."""
         return ToolServices(
-            settings=parts.settings().packs.options.get(pack.name, {}),
+            settings=parts.settings.current.packs.options.get(pack.name, {}),
             connections=parts.schemas.connections,
             schemas=parts.schemas,
             store=parts.storage.store,

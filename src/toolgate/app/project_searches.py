@@ -26,7 +26,8 @@ class ProjectSearches:
     @property
     def is_outdated(self) -> bool:
         """Whether projects use other strategies than the existing ones."""
-        return self.required_by(self._settings()) != self._settings().project_optimizations
+        settings = self._settings.current
+        return self.required_by(settings) != settings.project_optimizations
 
     def required_by(self, settings: Settings) -> tuple[str, ...]:
         """Names of the strategies that projects of these settings and of the store use."""
@@ -35,9 +36,8 @@ class ProjectSearches:
 
     async def refresh(self) -> None:
         """Build missing strategies; one that cannot be built is logged and skipped."""
-        settings = replace(
-            self._settings(), project_optimizations=self.required_by(self._settings())
-        )
+        settings = self._settings.current
+        settings = replace(settings, project_optimizations=self.required_by(settings))
         try:
             await self._search_factory.reload(self._search_factory.prepare(settings))
         except ConfigError as error:

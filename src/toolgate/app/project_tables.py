@@ -21,7 +21,7 @@ class ProjectTables:
         data.refer_to(settings.project)
         self.refresh()
 
-    def __getitem__(self, name: str) -> ProjectTable:
+    def table(self, name: str) -> ProjectTable:
         """The settings of a project; empty if it does not exist."""
         return self._tables.get(name, _NO_SETTINGS)
 

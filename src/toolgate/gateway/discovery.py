@@ -31,6 +31,7 @@ from toolgate.search import (
     SearchAnswer,
     SearchedQuery,
     SearchRequest,
+    Variant,
     compose,
     describe_tools,
     with_contents,
@@ -83,7 +84,7 @@ class DiscoveryService:
         strategy = arm.strategy
         notices: list[str] = []
         self._relations.refresh(snapshot.version, self._index.tools, strategy)
-        settings, project = self._settings(), self._listing.project_of(caller)
+        settings, project = self._settings.current, self._listing.project_of(caller)
         down = self._catalog.down()
         hidden = frozenset[str]() if settings.discovery.show_down else down
         group = None
@@ -114,7 +115,7 @@ class DiscoveryService:
             weights=request.weights,
             learned=await self._learning.learned(caller),
         )
-        of_tools, answer = await self._found(caller, snapshot, request, wanted, hidden)
+        of_tools, answer = await self._found(caller, snapshot, request, wanted, hidden, arm)
         if settings.discovery.show_down:
             hits = sorted(answer.hits, key=lambda hit: hit.key.partition(":")[0] in down)
             answer = replace(answer, hits=tuple(hits))
@@ -159,9 +160,9 @@ class DiscoveryService:
         request: DiscoverRequest,
         wanted: SearchRequest,
         hidden: Collection[str],
+        arm: Variant,
     ) -> tuple[SearchAnswer, SearchAnswer]:
         """Return the tools found, and the same together with other contents found."""
-        arm = self._listing.arm(caller)
         strategy = arm.strategy
         answer = NOTHING
         if request.may_be_tool:
@@ -334,7 +335,7 @@ class DiscoveryService:
             raise problems[0]
         shown = describe_tools(
             definitions,
-            budget_tokens=self._settings().discovery.describe_budget_tokens,
+            budget_tokens=self._settings.current.discovery.describe_budget_tokens,
             notices=[str(problem) for problem in problems[:3]],
         )
         detail: Json = {"keys": [key for key, _ in definitions], "tokens": shown.tokens}

@@ -105,7 +105,7 @@ class DocumentService:
                 render=self._rendering(caller),
                 on_found=on_found,
             )
-        query = found.query if self._settings().audit.keep_queries else None
+        query = found.query if self._settings.current.audit.keep_queries else None
         self._receipts.simple(
             caller,
             "retrieve",

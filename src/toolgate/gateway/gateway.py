@@ -11,7 +11,6 @@ It knows no wire format and no protocol library: entry points (`server`, `cli`) 
 `Caller`, and a `Peer` if the client can be notified or asked while a call runs.
 """
 
-from collections.abc import Callable
 from typing import cast
 
 import anyio.to_thread
@@ -75,7 +74,7 @@ from toolgate.intents.service import IntentService
 from toolgate.prompts import Prompts
 from toolgate.search import load_languages
 from toolgate.security.guards import CallGuardChain
-from toolgate.settings import Settings
+from toolgate.settings import CurrentSettings, Settings
 from toolgate.types import (
     Caller,
     Json,
@@ -92,7 +91,7 @@ class Gateway:
     def __init__(
         self,
         *,
-        settings: Callable[[], Settings],
+        settings: CurrentSettings,
         servers: ServerParts,
         access: AccessControl,
         search: SearchParts,
@@ -183,7 +182,7 @@ class Gateway:
     @property
     def settings(self) -> Settings:
         """The active settings."""
-        return self._settings()
+        return self._settings.current
 
     async def load_for_messages(self) -> None:
         """Load what searches and detections otherwise load with the first message: 0.3 CPU s."""
@@ -289,7 +288,7 @@ class Gateway:
         """Whether a name is that of a meta-tool, not of a tool with the same name."""
         return (
             name in DEFINITIONS
-            and self._settings().tool_names != "flat"
+            and self._settings.current.tool_names != "flat"
             and name not in self._catalog.snapshot.by_exposed
         )
 

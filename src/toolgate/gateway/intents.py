@@ -57,7 +57,7 @@ class IntentRequests:
             tool = detection.tool
             if tool is not None and self._is_denied(caller, detection.intent, tool):
                 detections[at] = replace(detection, tool=None, arguments={}, read_arguments=())
-        texts = "\n".join(request.messages) if self._settings().audit.keep_queries else None
+        texts = "\n".join(request.messages) if self._settings.current.audit.keep_queries else None
         counts = Counter(detection.intent for detection in detections)
         self._receipts.simple(
             caller,
@@ -121,7 +121,7 @@ class IntentRequests:
             caller,
             "enrich",
             began=began,
-            query=prompt[:_QUERY_CHARS] if self._settings().audit.keep_queries else None,
+            query=prompt[:_QUERY_CHARS] if self._settings.current.audit.keep_queries else None,
             detail={
                 "intent": enrichment.detection.intent,
                 "confidence": round(enrichment.detection.confidence, 3),
@@ -142,7 +142,7 @@ class IntentRequests:
             "knowledge",
             began=began,
             query="\n".join(queries)[:_QUERY_CHARS]
-            if self._settings().audit.keep_queries
+            if self._settings.current.audit.keep_queries
             else None,
             detail={
                 "rules": [[rule.intent, rule.tokens] for rule in knowledge.rules],

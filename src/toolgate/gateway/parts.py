@@ -15,7 +15,7 @@ from toolgate.models.sandboxes import Sandbox
 from toolgate.search import Learning, Relations, ToolIndex
 from toolgate.security.access import AccessAdmin, Admission, Policy, UsageLimits
 from toolgate.security.guards import CallGuardChain
-from toolgate.settings import ProjectTable, Settings
+from toolgate.settings import CurrentSettings, ProjectTable, Settings
 from toolgate.store import Store
 from toolgate.types import Json
 
@@ -138,7 +138,7 @@ class GatewayContext:
     def __init__(
         self,
         *,
-        settings: Callable[[], Settings],
+        settings: CurrentSettings,
         servers: ServerParts,
         access: AccessControl,
         search: SearchParts,

@@ -68,7 +68,7 @@ class PromptService:
             UpstreamError: The server failed.
         """
         name, arguments = str(params.get("name")), json_object(params.get("arguments"))
-        if self._settings().models and self._settings().tool_names != "flat":
+        if self._settings.current.models and self._settings.current.tool_names != "flat":
             own = await self.own(caller, name, arguments)
             if own is not None:
                 return own

@@ -24,7 +24,7 @@ from toolgate.errors import (
 from toolgate.gateway.execution import nearest
 from toolgate.search import SearchAnswer, ToolIndex
 from toolgate.security.access import Access, Mask, uri_readings
-from toolgate.settings import Settings
+from toolgate.settings import CurrentSettings
 from toolgate.types import Caller, Json
 
 __all__ = ["Authorized", "VisibleCatalog"]
@@ -60,7 +60,7 @@ class VisibleCatalog:
     def __init__(
         self,
         *,
-        settings: Callable[[], Settings],
+        settings: CurrentSettings,
         catalog: Catalog,
         access: Access,
         index: ToolIndex,
@@ -136,7 +136,7 @@ class VisibleCatalog:
 
     def _starting_server(self, caller: Caller, name: str) -> str | None:
         """The starting server whose tools will have exposed names like this."""
-        if self._settings().tool_names == "flat":
+        if self._settings.current.tool_names == "flat":
             return None
         prefix = name.partition("__")[0]
         for server in sorted(self._catalog.never_listed()):
@@ -159,10 +159,11 @@ class VisibleCatalog:
         near = nearest(key[:200], own)
         near += [n for n in nearest(key[:200], [shown(t) for t in tools]) if n not in near]
         near = near[:3]
+        is_flat = self._settings.current.tool_names == "flat"
         return UnknownToolError(
             failed,
             allowed=f"Nearest: {', '.join(near)}." if near else "",
-            hint="Find tools with tool_discovery." if self._settings().tool_names != "flat" else "",
+            hint="" if is_flat else "Find tools with tool_discovery.",
         )
 
     def find_tool(self, caller: Caller, key: str) -> CatalogEntry | None:

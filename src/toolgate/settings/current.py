@@ -6,18 +6,15 @@ __all__ = ["CurrentSettings"]
 
 
 class CurrentSettings:
-    """Holds the current settings of a running gateway; call it to get them.
+    """Holds the current settings of a running gateway.
 
     Code that needs settings after its start stores the holder, never the settings.
     """
 
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-
-    def __call__(self) -> Settings:
-        """Return the current settings."""
-        return self._settings
+        self.current = settings
+        """The current settings; only `replace` changes them."""
 
     def replace(self, settings: Settings) -> None:
         """Replace the current settings."""
-        self._settings = settings
+        self.current = settings

@@ -1,7 +1,6 @@
 """Builds the chat models, and the chat once there is a model."""
 
 import logging
-from collections.abc import Callable
 
 import anyio
 
@@ -13,7 +12,7 @@ from toolgate.errors import ToolgateError
 from toolgate.gateway.gateway import Gateway
 from toolgate.models.llm import ChatModel, ModelRegistry
 from toolgate.prompts import Prompts
-from toolgate.settings import Settings
+from toolgate.settings import CurrentSettings
 from toolgate.store import ThreadRepository
 from toolgate.types import PluginSpec
 
@@ -25,17 +24,17 @@ log = logging.getLogger(__name__)
 class ChatModels:
     """The configured chat models, if any."""
 
-    def __init__(self, settings: Callable[[], Settings]) -> None:
+    def __init__(self, settings: CurrentSettings) -> None:
         """Build no model yet; each is built on first use."""
         self._settings = settings
-        tables = settings()
+        tables = settings.current
         self.registry = ModelRegistry(
             tables.models,
             make=lambda spec: make("llm", ChatModel, spec, {}),
             default=tables.chat.model,
         )
         """All configured models."""
-        self._helper = HelperModel(self.registry, lambda: settings().chat)
+        self._helper = HelperModel(self.registry, lambda: settings.current.chat)
 
     def helper(self) -> HelperModel | None:
         """The model for short questions outside of turns; None if no model is configured."""
@@ -43,7 +42,7 @@ class ChatModels:
 
     async def reload(self) -> None:
         """Apply the models of the current settings."""
-        settings = self._settings()
+        settings = self._settings.current
         await self.registry.reload(settings.models, settings.chat.model)
 
 
@@ -52,7 +51,7 @@ class ChatFactory:
 
     def __init__(
         self,
-        settings: Callable[[], Settings],
+        settings: CurrentSettings,
         models: ChatModels,
         *,
         gateway: Gateway,
@@ -74,7 +73,7 @@ class ChatFactory:
             gateway=gateway,
             models=models.registry,
             prompts=prompts,
-            settings=lambda: settings().chat,
+            settings=lambda: settings.current.chat,
         )
         self._threads = threads
         self._engine: _LateEngine | None = None
@@ -89,7 +88,7 @@ class ChatFactory:
         """
         await self._models.reload()
         if self.service is None and self._models.registry.tables:
-            engine = PluginSpec(name=self._settings().chat.engine, setting="chat.engine")
+            engine = PluginSpec(name=self._settings.current.chat.engine, setting="chat.engine")
             check_name("engine", engine)
             if not is_importable("engine", engine.name):
                 make("engine", Engine, engine, {})  # says which library is missing

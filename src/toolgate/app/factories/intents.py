@@ -39,19 +39,19 @@ def open_intents(
     stack.push_async_callback(recognizer.aclose)
     detections = DetectionLog(
         store.detections,
-        enabled=lambda: settings().audit.detections,
-        keep_messages=lambda: settings().audit.keep_queries,
+        enabled=lambda: settings.current.audit.detections,
+        keep_messages=lambda: settings.current.audit.keep_queries,
     )
     stack.push_async_callback(detections.aclose)
     rulebook = Rulebook(
         common=WorkspaceVariables(
-            working_folder(), home=home_dir(), connections=lambda: settings().connections
+            working_folder(), home=home_dir(), connections=lambda: settings.current.connections
         )
     )
     service = IntentService(
         recognizer=recognizer,
         rulebook=rulebook,
-        settings=lambda: settings().rules,
+        settings=lambda: settings.current.rules,
         notes=detections,
     )
     return IntentParts(recognizer=recognizer, rulebook=rulebook, log=detections, service=service)

@@ -1,13 +1,12 @@
 """All servers of a gateway: from files, from the store and from packs."""
 
 import logging
-from collections.abc import Callable
 
 from toolgate.app.servers.server_registry import ServerRegistry
 from toolgate.catalog import Catalog
 from toolgate.errors import ConfigError, SettingError, StoreError
 from toolgate.packs import Packs
-from toolgate.settings import Settings
+from toolgate.settings import CurrentSettings, Settings
 from toolgate.types import ServerSpec
 
 __all__ = ["ConfiguredServers"]
@@ -20,7 +19,7 @@ class ConfiguredServers:
 
     def __init__(
         self,
-        settings: Callable[[], Settings],
+        settings: CurrentSettings,
         *,
         registry: ServerRegistry,
         packs: Packs,
@@ -55,7 +54,7 @@ class ConfiguredServers:
         Raises:
             SettingError: The servers conflict.
         """
-        await self._catalog.load(await self.specs(self._settings()))
+        await self._catalog.load(await self.specs(self._settings.current))
 
     async def reload(self, settings: Settings) -> None:
         """Apply the servers of new settings; unchanged servers keep running.
@@ -71,13 +70,13 @@ class ConfiguredServers:
             await self._catalog.adopt_decisions()
             async with self._registry.foreign_change() as is_changed:
                 if is_changed:
-                    await self.reload(self._settings())
+                    await self.reload(self._settings.current)
         except (ConfigError, StoreError) as error:
             log.warning("stored servers not taken over", extra={"error": error.full_text})
 
     async def follow_packs(self) -> None:
         """Apply the current servers of packs; invalid ones are logged."""
         try:
-            await self.reload(self._settings())
+            await self.reload(self._settings.current)
         except ConfigError as error:
             log.error("servers of packs cannot be used: %s", error)  # noqa: TRY400

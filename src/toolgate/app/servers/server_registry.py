@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import shutil
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -17,6 +17,7 @@ from toolgate.security.access import is_switched_on
 from toolgate.security.credentials import SealedConfigs, has_plain_secrets
 from toolgate.settings import (
     OVERRIDE_KEYS,
+    CurrentSettings,
     Settings,
     add_server_to_file,
     change_server_in_file,
@@ -50,7 +51,7 @@ class ServerRegistry:
 
     def __init__(
         self,
-        settings: Callable[[], Settings],
+        settings: CurrentSettings,
         store: Store,
         catalog: Catalog,
         sealed: SealedConfigs,
@@ -155,7 +156,7 @@ class ServerRegistry:
             await self._add(project_id, name, config, save=save)
 
     async def _add(self, project_id: str, name: str, config: Json, *, save: bool) -> None:
-        if is_toolgate(config, port=self._settings().serve.port):
+        if is_toolgate(config, port=self._settings.current.serve.port):
             raise SettingError(
                 f"Server {name!r} is Toolgate itself.",
                 hint="Add the servers behind it instead.",
@@ -178,7 +179,7 @@ class ServerRegistry:
                 hint="Choose another name, or restore that one in the console, on Servers.",
             )
         if save:
-            path = self._settings().config_file
+            path = self._settings.current.config_file
             if path is None:
                 raise SettingError(
                     "There is no toolgate.toml to save the server in.",
@@ -212,7 +213,7 @@ class ServerRegistry:
 
     async def _remove_configured(self, name: str) -> None:
         spec = self._spec(name)
-        if name not in {configured.name for configured in self._settings().servers}:
+        if name not in {configured.name for configured in self._settings.current.servers}:
             raise SettingError(
                 f"Server {name!r} belongs to {spec.source}.",
                 hint="Disable the server, or the pack.",
@@ -244,7 +245,7 @@ class ServerRegistry:
                     allowed=f"Removed: {', '.join(self.removed) or 'none'}.",
                 )
             await self._store.servers.delete(override.server_id)
-            for spec in self._settings().servers:
+            for spec in self._settings.current.servers:
                 if spec.name == name:
                     await self._catalog.add(spec)
 
@@ -443,7 +444,7 @@ class ServerRegistry:
 
     def _own_file(self, spec: ServerSpec) -> Path | None:
         """The `toolgate.toml` with a server; None if it is configured elsewhere."""
-        path = self._settings().config_file
+        path = self._settings.current.config_file
         return path if path is not None and str(path) == spec.source else None
 
 

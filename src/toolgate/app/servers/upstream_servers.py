@@ -64,10 +64,10 @@ def open_upstream_servers(
     Raises:
         SettingError: The key for credentials cannot be used.
     """
-    at_start, store = settings(), storage.store
+    at_start, store = settings.current, storage.store
     outbound = OutboundClients(at_start.outbound)
     stack.push_async_callback(outbound.aclose)
-    login_links = LoginLinks(storage.signer, lambda: settings().credentials)
+    login_links = LoginLinks(storage.signer, lambda: settings.current.credentials)
     credentials = CredentialProvider(
         Vault(store.credentials, Keychain(store.credentials, source_of(at_start))),
         outbound,
@@ -83,7 +83,9 @@ def open_upstream_servers(
         subject_of=credentials.subject_for,
         deferred=hold,
     )
-    quarantine = Quarantine(store, project_id=DEFAULT_PROJECT, mode=lambda: settings().quarantine)
+    quarantine = Quarantine(
+        store, project_id=DEFAULT_PROJECT, mode=lambda: settings.current.quarantine
+    )
     catalog = Catalog(
         fleet,
         store,

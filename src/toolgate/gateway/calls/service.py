@@ -70,7 +70,7 @@ class CallService:
         self._intents = intents
         self._contents = contents
         self._cache = ResultCache(
-            context.catalog, max_bytes=lambda: context.settings().results.cache_mb * 2**20
+            context.catalog, max_bytes=lambda: context.settings.current.results.cache_mb * 2**20
         )
         self._calls_in_progress = Running()
         self.protections = Protections()

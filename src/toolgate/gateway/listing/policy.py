@@ -56,7 +56,7 @@ class ListingPolicy:
 
     def rules(self, caller: Caller | None) -> MenuRules:
         """The mode, its limit and the pinned tools; None: for callers without a project."""
-        settings = self._settings()
+        settings = self._settings.current
         project = self._project(caller.project_id if caller else DEFAULT_PROJECT)
         mode = "all" if settings.tool_names == "flat" else project.mode or settings.mode
         if mode == "auto" and self.is_unsearched(caller):
@@ -74,7 +74,7 @@ class ListingPolicy:
         """Whether search is off for a caller; None: for everyone."""
         if caller is not None:
             return self.arm(caller).name == "off"
-        return self._settings().optimizations == frozenset({"off"})
+        return self._settings.current.optimizations == frozenset({"off"})
 
     def arm(self, caller: Caller) -> Variant:
         """The search variant of a caller: that of its project, else of its conversation."""
@@ -93,13 +93,15 @@ class ListingPolicy:
 
     def is_mixed(self) -> bool:
         """Whether search is off for some of the conversations."""
-        return "off" in self._settings().optimizations and len(self._settings().optimizations) > 1
+        optimizations = self._settings.current.optimizations
+        return "off" in optimizations and len(optimizations) > 1
 
     def meta_tools(self, caller: Caller) -> tuple[str, ...]:
         """Meta-tools: in every mode those for rules first; the others if tools are not listed."""
-        if self._settings().tool_names == "flat":
+        settings = self._settings.current
+        if settings.tool_names == "flat":
             return ()
-        wanted = self._settings().meta_tools
+        wanted = settings.meta_tools
         rules = [name for name in _FOR_RULES if name in wanted and self._guide.has_rules]
         lists_all = self.lists_all(caller)
         programs = (PROGRAM_TOOL,) if self._has_programs(lists_all=lists_all) else ()
@@ -127,12 +129,15 @@ class ListingPolicy:
 
     def callable_meta_tools(self, caller: Caller) -> tuple[str, ...]:
         """Meta-tools that a caller may call, listed or not; that for programs only if listed."""
-        if self._settings().tool_names == "flat":
+        settings = self._settings.current
+        if settings.tool_names == "flat":
             return ()
-        programs = self._has_programs(lists_all=self.lists_all(caller))
-        return tuple(
-            name for name in self._settings().meta_tools if name != PROGRAM_TOOL or programs
-        )
+        # Without a menu first: programs that are not listed beside meta-tools never are.
+        if self._has_programs(lists_all=False) and self._has_programs(
+            lists_all=self.lists_all(caller)
+        ):
+            return settings.meta_tools
+        return tuple(name for name in settings.meta_tools if name != PROGRAM_TOOL)
 
     def callable_name(self, caller: Caller, entry: CatalogEntry) -> str:
         """How a caller's model names a tool: by its exposed name if listed, else by its key."""
@@ -142,7 +147,7 @@ class ListingPolicy:
 
     def pinned(self, project: ProjectTable | None = None) -> frozenset[str]:
         """Keys of the tools that the settings, the servers and a project pin."""
-        pinned = {*self._settings().pinned, *(project.pinned if project is not None else ())}
+        pinned = {*self._settings.current.pinned, *(project.pinned if project is not None else ())}
         for spec in self._catalog.specs:
             pinned.update(f"{spec.name}:{name}" for name in spec.pinned)
         return frozenset(pinned)

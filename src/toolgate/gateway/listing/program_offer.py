@@ -1,9 +1,7 @@
 """Whether clients may send programs, and whether `tool_program` is listed."""
 
-from collections.abc import Callable
-
 from toolgate.base.plugins import is_importable
-from toolgate.settings import ProgramSettings, Settings
+from toolgate.settings import CurrentSettings, ProgramSettings
 
 __all__ = ["PROGRAM_TOOL", "ProgramOffer"]
 
@@ -16,13 +14,13 @@ _FEWEST_TOOLS = 15
 class ProgramOffer:
     """Decides by settings, installed libraries and number of tools."""
 
-    def __init__(self, settings: Callable[[], Settings]) -> None:
+    def __init__(self, settings: CurrentSettings) -> None:
         self._settings = settings
 
     @property
     def rules(self) -> ProgramSettings:
         """The settings."""
-        return self._settings().programs
+        return self._settings.current.programs
 
     def is_installed(self) -> bool:
         """Whether the sandbox and its library are installed; checked without importing it."""
@@ -30,8 +28,9 @@ class ProgramOffer:
 
     def is_callable(self) -> bool:
         """Whether clients may send programs, whether `tool_program` is listed or not."""
-        is_known = PROGRAM_TOOL in self._settings().meta_tools
-        return is_known and self.rules.offer != "off" and self.is_installed()
+        settings = self._settings.current
+        is_known = PROGRAM_TOOL in settings.meta_tools
+        return is_known and settings.programs.offer != "off" and self.is_installed()
 
     def is_listed(self, *, lists_all: bool, tools: int) -> bool:
         """Whether `tools/list` has `tool_program`.
@@ -40,6 +39,5 @@ class ProgramOffer:
             lists_all: Whether the real tools are listed.
             tools: The number of tools.
         """
-        if not self.is_callable():
-            return False
-        return self.rules.offer == "on" or (not lists_all and tools >= _FEWEST_TOOLS)
+        is_useful = not lists_all and tools >= _FEWEST_TOOLS
+        return (is_useful or self.rules.offer == "on") and self.is_callable()

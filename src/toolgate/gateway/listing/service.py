@@ -86,11 +86,11 @@ class ListingService:
         """The gateway's usage instructions, for `initialize` and `server/discover`."""
         servers = self._visible.servers(caller, self._catalog.snapshot)
         texts = {n: e.instructions.strip() for n, e in servers.items() if e.instructions}
-        if self._settings().tool_names == "flat":
+        if self._settings.current.tool_names == "flat":
             return next(iter(texts.values()), "")
         count = len(servers)
         lines = [f"Toolgate: one endpoint for {count} MCP server{'' if count == 1 else 's'}."]
-        if "processPrompt" in self._settings().meta_tools and self._guide.has_rules:
+        if "processPrompt" in self._settings.current.meta_tools and self._guide.has_rules:
             lines.append(CALL_FIRST)
         if not self.policy.lists_all(caller):
             # While search is being tested, some of the conversations get the real tools.
@@ -101,8 +101,10 @@ class ListingService:
                 f"{where} tools with tool_discovery (one short capability phrase per step), run "
                 f"them with tool_execute{read}. Servers: " + ", ".join(servers) + "."
             )
-            if self._settings().groups:
-                lines.append(f"Groups (argument `group`): {', '.join(self._settings().groups)}.")
+            if self._settings.current.groups:
+                lines.append(
+                    f"Groups (argument `group`): {', '.join(self._settings.current.groups)}."
+                )
         else:
             lines.append("Tools are named server__tool.")
             if self.policy.shape(caller) == "short":
@@ -126,7 +128,7 @@ class ListingService:
     async def list_prompts(self, caller: Caller) -> bytes:
         """The JSON array for `prompts/list`; the same in every mode."""
         listed = self._visible.json_array(caller, "prompt", self._catalog.snapshot.prompts.values())
-        if not self._settings().models or self._settings().tool_names == "flat":
+        if not self._settings.current.models or self._settings.current.tool_names == "flat":
             return listed
         own_prompts = await self._prompts.definitions(caller)
         own = [json_text.dumps(prompt) for prompt in own_prompts]
@@ -161,6 +163,6 @@ class ListingService:
         entry = self._visible.by_exposed_name(caller, name)
         if entry is not None:
             return json_object(entry.definition.get("inputSchema"))
-        if self._settings().tool_names != "flat" and name in DEFINITIONS:
+        if self._settings.current.tool_names != "flat" and name in DEFINITIONS:
             return json_object(DEFINITIONS[name]["inputSchema"])
         return None

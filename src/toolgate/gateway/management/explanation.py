@@ -179,7 +179,7 @@ class VisibilityExplanation:
             return _stage("server", False, f"Server {server!r} has no such tool.{suggestions}")
         if status.state == "down":
             error = f" Last error: {status.last_error}" if status.last_error else ""
-            is_listed = self._settings().discovery.show_down
+            is_listed = self._settings.current.discovery.show_down
             return _stage("server", is_listed, f"Server {server!r} is down.{error}")
         return _stage("server", True, f"Server {server!r} is {status.state} and has the tool.")
 
@@ -202,7 +202,7 @@ class VisibilityExplanation:
         snapshot = self._catalog.snapshot
         await self._index.update_to(snapshot.version, snapshot.tools)
         strategy = self._listing.arm(caller).strategy
-        hidden = () if self._settings().discovery.show_down else self._catalog.down()
+        hidden = () if self._settings.current.discovery.show_down else self._catalog.down()
         mask = self._visible.mask(caller, strategy.keys, snapshot, (), hidden, [])
         request = SearchRequest(
             queries=(query,), limit=_MAX_RANK, mask=mask, project_id=caller.project_id

@@ -58,7 +58,7 @@ class SettingsManagement:
             SettingError: The configuration file is malformed.
         """
         self._visible.must_manage(caller)
-        return await asyncio.to_thread(described_settings, self._settings())
+        return await asyncio.to_thread(described_settings, self._settings.current)
 
     async def check(self, caller: Caller, name: str, text: str) -> SettingChange:
         """Check a change, and return how the file would change if it is still valid as a whole.
@@ -90,7 +90,7 @@ class SettingsManagement:
         before = await asyncio.to_thread(read_text, path)
         after = with_setting(before, path, described.key, value)
         checked = await asyncio.to_thread(_checked, path, after)
-        before_change = await asyncio.to_thread(self._plugin_problems, self._settings())
+        before_change = await asyncio.to_thread(self._plugin_problems, self._settings.current)
         after_change = await asyncio.to_thread(self._plugin_problems, checked)
         # What is wrong already is no reason to refuse.
         ignored = {str(problem) for problem in before_change}
@@ -145,7 +145,7 @@ class SettingsManagement:
             )
 
     def _path(self) -> Path:
-        path = self._settings().config_file
+        path = self._settings.current.config_file
         if path is None:
             raise _no_file()
         return path

@@ -28,7 +28,7 @@ class LearningService:
                 raise ArgumentError(
                     f"None of your recent searches returned the tool {key[:100]!r}.",
                     hint="Search for it first; the mark belongs to that search."
-                    if self._settings().usage.enabled
+                    if self._settings.current.usage.enabled
                     else "Learning from use is off: set usage.enabled = true.",
                 )
         detail: Json = {"key": key, "mark": "right" if right else "wrong"}

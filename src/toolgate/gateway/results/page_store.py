@@ -49,7 +49,7 @@ class PagedResults:
     @property
     def page_tokens(self) -> int:
         """Estimated tokens of a page."""
-        return self._settings().results.page_tokens
+        return self._settings.current.results.page_tokens
 
     async def first_page(
         self,
@@ -67,7 +67,7 @@ class PagedResults:
             page_tokens: Estimated tokens of a page; None for the value of the settings.
             schema: The output schema of the tool, used to suggest a part of the result.
         """
-        settings = self._settings().results
+        settings = self._settings.current.results
         if not settings.paging:
             return result
         try:
@@ -86,7 +86,7 @@ class PagedResults:
 
     async def keep(self, caller: Caller, body: bytes) -> str | None:
         """Store a text for `result_read` and return its handle; None if it cannot be stored."""
-        if not self._settings().results.paging:
+        if not self._settings.current.results.paging:
             return None
         try:
             handle = await self._save(caller, body)
@@ -121,7 +121,7 @@ class PagedResults:
                 project_id=caller.project_id,
                 caller_id=caller.caller_id,
                 body=body,
-                expires_at=utc_now(plus_s=self._settings().results.ttl_s),
+                expires_at=utc_now(plus_s=self._settings.current.results.ttl_s),
             )
         )
         return self._signer.sign(
@@ -131,7 +131,7 @@ class PagedResults:
     def _list_reading(self, caller: Caller) -> None:
         """List `result_read` once the first result is stored."""
         is_first = self._listing.note_paged()
-        is_listed = "result_read" in self._settings().meta_tools
+        is_listed = "result_read" in self._settings.current.meta_tools
         if is_first and is_listed and not self._listing.lists_all(caller):
             self._changes.notify(Change(kind="tools"))
 
@@ -143,7 +143,7 @@ class PagedResults:
         if stored is None or stored.expires_at < utc_now():
             raise HandleError(
                 f"The result {handle[:16]!r}… no longer exists.",
-                allowed=f"Results are stored for {self._settings().results.ttl_s:g} seconds.",
+                allowed=f"Results are stored for {self._settings.current.results.ttl_s:g} seconds.",
                 hint="Run the tool again.",
             )
         return stored

@@ -27,7 +27,7 @@ from toolgate.search.personal_cutoff import JudgedSearch, PersonalCutoff
 from toolgate.search.relevance.tool_habits import ToolHabits
 from toolgate.search.relevance.usage_votes import UsageHistory, UsageVotes, UsageWeights
 from toolgate.search.usage.writer import UsageLogWriter
-from toolgate.settings import Settings
+from toolgate.settings import CurrentSettings
 from toolgate.store import (
     StoredSearch,
     StoredUse,
@@ -181,7 +181,7 @@ class Learning:
         self,
         store: UsageRepository,
         *,
-        settings: Callable[[], Settings],
+        settings: CurrentSettings,
         clock: Callable[[], float] = time,
     ) -> None:
         self._store = store
@@ -207,7 +207,7 @@ class Learning:
 
     async def learned(self, caller: Caller) -> Learned | None:
         """Return the usage for a search of this caller; None while learning is off."""
-        rules = self._settings().usage
+        rules = self._settings.current.usage
         if not rules.enabled:
             return None
         project = await self._project(caller.project_id)
@@ -219,7 +219,7 @@ class Learning:
     def recent(self, caller: Caller) -> tuple[str, ...]:
         """Return keys of tools that the conversation used in the last half hour, newest first."""
         talk = self._talks.get(caller.thread)
-        if talk is None or not talk.used or not self._settings().usage.enabled:
+        if talk is None or not talk.used or not self._settings.current.usage.enabled:
             return ()
         since = self._clock() - _USED_FOR_S
         return tuple(dict.fromkeys(key for key, at_s in talk.used if at_s >= since))
@@ -229,7 +229,7 @@ class Learning:
     ) -> dict[str, list[str]]:
         """Return tools often used together with each of these, the most frequent first."""
         project = self._projects.get(project_id)
-        rules = self._settings().usage
+        rules = self._settings.current.usage
         if project is None or not rules.enabled or not rules.together:
             return {}
         return project.habits.used_together(keys, limit)
@@ -238,7 +238,7 @@ class Learning:
         """Return how much was learned in the caller's project."""
         project = await self._project(caller.project_id)
         return LearningStatus(
-            enabled=self._settings().usage.enabled,
+            enabled=self._settings.current.usage.enabled,
             requests=sum(len(history) for history in project.by_model.values()),
             tools=len(project.habits),
             pairs=project.habits.n_pairs(),
@@ -267,7 +267,7 @@ class Learning:
             hits: The hits in the answer.
             beside: Keys of other tools in the answer: alternatives, batches.
         """
-        settings = self._settings()
+        settings = self._settings.current
         if not settings.usage.enabled:
             return
         talk = self._talk(caller)
@@ -304,7 +304,7 @@ class Learning:
 
     def note_call(self, caller: Caller, key: str, *, ok: bool) -> None:
         """Record the end of a call: it belongs to the conversation's last search with its tool."""
-        if not self._settings().usage.enabled:
+        if not self._settings.current.usage.enabled:
             return
         talk = self._talk(caller)
         if ok:
@@ -427,8 +427,8 @@ class Learning:
             if history is None:
                 history = project.by_model[search.model] = UsageHistory(
                     len(search.vector) // 2,
-                    half_life_s=self._settings().usage.half_life_days * 86_400,
-                    max_requests=self._settings().usage.max_requests,
+                    half_life_s=self._settings.current.usage.half_life_days * 86_400,
+                    max_requests=self._settings.current.usage.max_requests,
                 )
             history.add(
                 search.vector,
@@ -461,7 +461,7 @@ class Learning:
         judged = project.judged.get(caller.caller_id)
         if not judged:
             return _CALIBRATED
-        half_life_s = self._settings().usage.half_life_days * 86_400
+        half_life_s = self._settings.current.usage.half_life_days * 86_400
         return PersonalCutoff(tuple(judged.values()), self._clock(), half_life_s)
 
     def _talk(self, caller: Caller) -> _ConversationUse:

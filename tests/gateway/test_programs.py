@@ -252,7 +252,18 @@ async def test_a_small_program_cannot_build_a_result_that_fills_the_gateway() ->
         assert "more than 32 MB as JSON" in await place.error(f"{build}x")
         assert "more than 32 MB as JSON" in await place.error(f"{build}await store('x', x)")
         nested = "x = 1\nfor _ in range(300): x = [x]\n[x, x]"
-        assert (await place.send(nested))["content"][0]["text"].count("[") < 400
+        assert "more than 100 levels deep" in await place.error(nested)
+
+
+@pytest.mark.parametrize(
+    "end", ["raise SystemExit(1)", "raise SystemExit", "exit()", "quit(1)", "raise KeyError(3)"]
+)
+async def test_a_program_that_ends_itself_is_told_how_and_does_nothing_more(end: str) -> None:
+    async with shop(guard=()) as place:
+        text = await place.error(f"await shop.get_order(1)\n{end}\nawait shop.refund(1)")
+        assert "return" in text
+        assert "monty" not in text.lower()
+        assert place.refunded == []
 
 
 async def test_search_in_a_program_names_functions_as_it_calls_them() -> None:

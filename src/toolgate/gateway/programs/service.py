@@ -286,7 +286,7 @@ class ProgramService:
         try:
             async with receipt as done:
                 with calls_of(parent), self._deadline(request.timeout_s):
-                    async with self._opened().restore(snapshot) as execution:
+                    async with self._opened().restore(snapshot, HELPER_FUNCTIONS) as execution:
                         result = await self._finish(run, request, execution, again, parent)
                 done(result)
         except ProgramError as error:

@@ -37,7 +37,7 @@ _CONTAINERS = (dict, list, tuple)
 """Types that have no attributes of a program."""
 
 _MAX_DEPTH = 100
-"""Nesting of values that are passed in or out (chosen); deeper values become text."""
+"""Nesting of values that are passed out (chosen)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,8 +209,10 @@ class Sandbox(Protocol):
         """
         ...
 
-    def restore(self, snapshot: bytes) -> AbstractAsyncContextManager[Execution]:
-        """Restore a program from `Execution.snapshot`, with its limits.
+    def restore(
+        self, snapshot: bytes, functions: tuple[HostFunction, ...]
+    ) -> AbstractAsyncContextManager[Execution]:
+        """Restore a program from `Execution.snapshot`, with its limits and its `functions`.
 
         WARNING: a snapshot is trusted; pass only snapshots that this gateway wrote and signed.
 
@@ -232,7 +234,7 @@ def json_value(value: object) -> Any:
     a small program can build a value that has billions of members when it is written.
 
     Raises:
-        ProgramError: It has more than 32 MB as JSON.
+        ProgramError: It has more than 32 MB as JSON, or is nested more than 100 levels deep.
     """
     converted, _, _ = _Conversion().convert(value, 0)
     return converted
@@ -266,7 +268,10 @@ class _Conversion:
             return value.decode("utf-8", "replace"), len(value) + 2, 0
         known = self._known.get(id(value))
         if depth + (0 if known is None else known[2]) >= _MAX_DEPTH:
-            return str(type(value).__name__), 20, 0
+            raise ProgramError(
+                f"A value of the program is nested more than {_MAX_DEPTH} levels deep.",
+                hint="Return or pass a flatter one.",
+            )
         if known is None:
             known = self._container(value, depth)
             if known[1] > _MAX_BYTES:

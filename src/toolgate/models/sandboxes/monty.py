@@ -102,6 +102,8 @@ _HINTS = {
     "PermissionError: Permission denied": "Programs have no files: call tools for that.",
     "feed time limit exceeded": "It computes for too long: make it do less.",
     "memory limit exceeded": "It holds too much at once: read less, or keep only what you need.",
+    "exceptions can only be called": "Write raise ValueError(text); to end the program, return.",
+    **dict.fromkeys(("SystemExit", "name 'exit'", "name 'quit'"), "To end the program, return."),
 }
 """What to do about errors of a program that CPython would not raise, by a part of their text."""
 
@@ -193,10 +195,12 @@ class MontySandbox:
             del self._fitting[next(iter(self._fitting))]
 
     @asynccontextmanager
-    async def restore(self, snapshot: bytes) -> AsyncGenerator["MontyExecution"]:
+    async def restore(
+        self, snapshot: bytes, functions: tuple[HostFunction, ...]
+    ) -> AsyncGenerator["MontyExecution"]:
         """Restore a program from a snapshot."""
         async with self._session({}, ProgramLimits().output_chars) as execution:
-            await execution.load(snapshot)
+            await execution.load(snapshot, functions)
             yield execution
 
     async def aclose(self) -> None:
@@ -263,7 +267,7 @@ class MontyExecution:
 
     async def begin(self, program: Program) -> None:
         """Declare the modules, check the types, and run to the first step."""
-        self._functions = frozenset(function.name for function in program.functions)
+        self._functions = _names(program.functions)
         try:
             await self._turn(partial(self._begin, program, is_checked=program.is_checked))
         except MontyTypingError as error:
@@ -276,8 +280,9 @@ class MontyExecution:
                 ) from None
             await self._turn(partial(self._begin, program, is_checked=False))
 
-    async def load(self, snapshot: bytes) -> None:
+    async def load(self, snapshot: bytes, functions: tuple[HostFunction, ...]) -> None:
         """Restore the state of a snapshot."""
+        self._functions = _names(functions)
         load = partial(self._session.load_snapshot, snapshot, print_callback=self._printed)
         await self._turn(lambda: self._settled_names(load()))
 
@@ -393,8 +398,16 @@ class MontyExecution:
                 # Imports find the modules of the session, but no files, processes or variables.
                 is_import = snapshot.function_name in {"import", "import_stubs"}
                 snapshot = snapshot.resume_auto() if is_import else snapshot.resume_not_handled()
+            elif isinstance(snapshot, FunctionSnapshot) and not self._is_known(snapshot):
+                # Else a program goes on after `exit()`, which is a call that nobody waits for.
+                message = f"name {snapshot.function_name!r} is not defined"
+                snapshot = snapshot.resume({"exc_type": "NameError", "message": message})
             else:
                 return snapshot
+
+    def _is_known(self, snapshot: FunctionSnapshot) -> bool:
+        name = str(snapshot.function_name)
+        return "." in name or name == _TOOL or name in self._functions
 
 
 def _to_the_next_wait(
@@ -406,6 +419,10 @@ def _to_the_next_wait(
         snapshot = settled_names(snapshot.resume(_LATER))
         steps.append(_step(snapshot))
     return snapshot, steps
+
+
+def _names(functions: tuple[HostFunction, ...]) -> frozenset[str]:
+    return frozenset(function.name for function in functions)
 
 
 def _step(snapshot: SyncSnapshot) -> Step:
@@ -545,7 +562,7 @@ def _program_error(error: MontyError) -> ProgramError:
         message = error.display("msg")
         hint = "A bracket or a text is not closed." if "unexpected EOF" in message else ""
         return ProgramError(f"The program cannot be read: {message}.", hint=hint)
-    text = str(error)
+    text = str(error).removeprefix("RuntimeError: Internal error in monty: ")
     frames = error.traceback() if isinstance(error, MontyRuntimeError) else []
     # What is called one by one ends in the prelude, which is no part of the program.
     own = [frame.line for frame in frames if frame.filename == frames[0].filename]

@@ -184,6 +184,40 @@ class SandboxContract:
         async with opened.start(_program("1 + 1")) as execution:
             assert execution.step == Completed(value=2)
 
+    @pytest.mark.parametrize("name", ["exit", "quit", "nowhere"])
+    async def test_a_function_that_does_not_exist_ends_the_program(
+        self, opened: Sandbox, name: str
+    ) -> None:
+        """Whether or not its result is awaited: nothing after it runs, not even when restored."""
+        for word in ("", "gather\n"):
+            program = _program(f"{word}await tracker.double(1)\n{name}()\n3", is_checked=False)
+            with pytest.raises(ProgramError, match=f"name '{name}' is not defined"):
+                async with opened.start(program) as execution:
+                    await _run(execution)
+            async with opened.start(program) as execution:
+                while isinstance(execution.step, HostCall):
+                    await execution.proceed()
+                snapshot = await execution.snapshot()
+            with pytest.raises(ProgramError, match=f"name '{name}' is not defined"):
+                async with opened.restore(snapshot, _SEARCH) as execution:
+                    await execution.settle({0: CallValue(value=1)})
+
+    @pytest.mark.parametrize("code", ["x", "await tracker.double(x)", "await search({1: x})"])
+    async def test_a_value_is_passed_out_as_it_is_or_not_at_all(
+        self, opened: Sandbox, code: str
+    ) -> None:
+        """Values that are nested deeper than JSON readers allow are refused."""
+        build = "x = 1\nfor _ in range({}): x = [x]\n"
+        for at_once in (False, True):
+            program = _program(build.format(90) + code, is_checked=False)
+            async with opened.start(program) as execution:
+                assert str(await _run(execution, at_once=at_once)).count("[") >= 90
+            with pytest.raises(ProgramError, match="nested"):
+                async with opened.start(
+                    _program(build.format(101) + code, is_checked=False)
+                ) as execution:
+                    await _run(execution, at_once=at_once)
+
     async def test_endless_calls_end(self, opened: Sandbox) -> None:
         """Each call counts as a step."""
         program = _program(
@@ -240,13 +274,13 @@ class SandboxContract:
             while isinstance(execution.step, HostCall):
                 await execution.proceed()
             snapshot = await execution.snapshot()
-        async with opened.restore(snapshot) as execution:
+        async with opened.restore(snapshot, _SEARCH) as execution:
             assert execution.step == PendingCalls(call_ids=(0,))
             await execution.settle({0: CallValue(value=7)})
             assert execution.step == Completed(value=12)
         code = (
             "kept = [1, 2]\na, b = await gather(tracker.double(1), tracker.double(2))\n"
-            "kept + [a, b, await tracker.double(5)]"
+            "find = search\nkept + [a, b, await tracker.double(5), await find('x')]"
         )
         async with opened.start(_program(code)) as execution:
             while isinstance(execution.step, HostCall):
@@ -257,14 +291,14 @@ class SandboxContract:
             snapshot = await execution.snapshot()
         await sandbox.aclose()
         for value in (20, 30):
-            async with opened.restore(snapshot) as execution:
+            async with opened.restore(snapshot, _SEARCH) as execution:
                 assert execution.step == PendingCalls(call_ids=(second,))
                 await execution.settle({second: CallValue(value=value)})
-                assert await _run(execution) == [1, 2, 10, value, 10]
+                assert await _run(execution) == [1, 2, 10, value, 10, "x"]
 
     @pytest.mark.parametrize("snapshot", [b"", b"x", b"\x00" * 5000])
     async def test_what_is_no_snapshot_is_refused(self, opened: Sandbox, snapshot: bytes) -> None:
         """The error says that the snapshot is invalid."""
         with pytest.raises(ProgramError):
-            async with opened.restore(snapshot):
+            async with opened.restore(snapshot, _SEARCH):
                 pass

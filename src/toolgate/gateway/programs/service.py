@@ -97,6 +97,9 @@ class _Run:
     n_calls: int = 0
     """Calls made before it was parked."""
 
+    expires_at: str = ""
+    """Time when it is dropped unless it gets past its parked calls; empty if it has none."""
+
 
 class ProgramService:
     """Runs programs, parks those that wait for a person, and resumes them."""
@@ -276,6 +279,7 @@ class ProgramService:
             peer=peer,
             continuations=_continuations(parked, responses),
             n_calls=int(body["n_calls"]),
+            expires_at=stored.expires_at,
             prepare=prepare,
         )
         again = _repeated(parked)
@@ -479,6 +483,9 @@ class ProgramService:
         body["signature"] = self._signer.sign(
             _PURPOSE, {"id": run.program_id, "sha256": _digest_of(body, parked.snapshot)}
         )
+        # Resuming too early does not extend the wait; a new call that has to wait does.
+        is_same_wait = all(call.call_id in run.continuations for call in parked.calls)
+        kept_until = run.expires_at if is_same_wait else ""
         await self._store.approvals.programs.save(
             StoredProgram(
                 program_id=run.program_id,
@@ -487,7 +494,7 @@ class ProgramService:
                 state="waiting",
                 body=json_text.dumps(body),
                 created_at=utc_now(),
-                expires_at=utc_now(plus_s=self._rules.keep_s),
+                expires_at=kept_until or utc_now(plus_s=self._rules.keep_s),
             )
         )
         if questions := questions_of(parked.calls):

@@ -195,6 +195,22 @@ def test_commands_act_in_the_project_of_the_environment(
     assert "There is no project 'nowhere' for you." in refused.err
 
 
+def test_the_same_guard_is_not_added_twice(command: Command, folder: Path) -> None:
+    """Removing one of two would have no effect."""
+    path = folder / "toolgate.toml"
+    path.write_text(f'{path.read_text()}\n[[guard]]\ntools = ["small"]\nmax_result_bytes = 9\n')
+    add = ("guards", "add", "small:echo", "--approver", "user")
+    made = command(*add, "--deny", "a=x", "--deny", "b=y", "--json").json
+
+    again = command(*add, "--deny", "b=y", "--deny", "a=x")
+    assert again.status == USAGE_ERROR
+    assert f"The same guard exists already: the store, guard {made['id']}." in again.err
+    again = command("guards", "add", "small", "--max-result-bytes", "9")
+    assert again.status == USAGE_ERROR
+    assert "toolgate.toml, line " in again.err
+    assert command(*add, "--deny", "a=x").status == SUCCESS
+
+
 def test_guards_are_made_listed_with_their_places_and_removed(
     command: Command, folder: Path
 ) -> None:

@@ -458,7 +458,7 @@ class AccessAdmin:
 
         Raises:
             ForbiddenError: The caller may not manage.
-            ArgumentError: The guard is invalid or has no effect.
+            ArgumentError: The guard is invalid, has no effect or exists already.
         """
         self._must_manage(caller)
         row = StoredGuard(guard_id=new_id(), settings=settings, created_at=utc_now())
@@ -478,6 +478,12 @@ class AccessAdmin:
         for project in table.projects:
             if project != DEFAULT_PROJECT:
                 self._project(project)
+        for _, existing in await self.guards(caller):
+            if replace(existing, source=table.source) == table:
+                raise ArgumentError(
+                    f"The same guard exists already: {existing.source or 'the settings'}.",
+                    hint="See: toolgate guards list",
+                )
         detail: Json = {"guard": row.guard_id, "settings": settings}
         async with self._change(caller, "guard_add", detail):
             await self._store.access.save_guard(row)

@@ -20,6 +20,12 @@ def test_tools_lists_every_tool_by_its_key(command: Command, folder: Path) -> No
     ]
 
 
+def test_tools_list_says_which_command_lists_tools(command: Command, folder: Path) -> None:
+    refused = command("tools", "list")
+    assert refused.status == USAGE_ERROR
+    assert "toolgate tools has no command or argument (list). Run: toolgate tools" in refused.err
+
+
 def test_tools_as_json_has_the_documented_keys(command: Command, folder: Path) -> None:
     first = command("tools", "--json", "--server", "small").json[0]
     assert first == {

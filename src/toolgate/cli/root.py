@@ -351,6 +351,10 @@ def _no_type(ctx: typer.Context) -> None:
     del ctx
 
 
+_EXTRA = "Got unexpected extra argument(s) "
+"""Start of the message for words after a command that takes none (typer 0.29)."""
+
+
 def run(argv: list[str]) -> int:
     """Run a command line without its global options; return the exit status."""
     try:
@@ -361,12 +365,19 @@ def run(argv: list[str]) -> int:
         text = problem.format_message().rstrip()
         if not text:  # no message: the help was printed
             return 2
+        if _takes_no_arguments(problem) and text.startswith(_EXTRA):
+            text = f"{path} has no command or argument {text.removeprefix(_EXTRA)}. Run: {path}"
         text = text if not see or text.endswith((".", "?", "!", ")")) else f"{text}."
         print(f"toolgate: {sanitize(text)}{see}", file=sys.stderr)
         return int(problem.exit_code) if path else 2
     except typer.Abort:
         return 1
     return result if type(result) is int else 0
+
+
+def _takes_no_arguments(problem: Any) -> bool:
+    parameters = getattr(getattr(getattr(problem, "ctx", None), "command", None), "params", ())
+    return all(parameter.param_type_name != "argument" for parameter in parameters)
 
 
 def _typer_of(command: PlainCommand) -> typer.Typer:

@@ -3,14 +3,16 @@
 import html
 import re
 from dataclasses import replace
+from urllib.parse import unquote
 
 import anyio
+import httpx2
 import pytest
 
 from tests.console.console_client import Console, notes, open_console, visible_text
 from tests.limits import HANG_S
 from toolgate.security.authn import identity_of
-from toolgate.settings import LogSettings, Settings
+from toolgate.settings import LogSettings, ServeSettings, Settings
 from toolgate.types import Caller
 
 pytestmark = pytest.mark.anyio
@@ -51,6 +53,47 @@ async def test_a_session_is_worth_what_its_token_is_worth() -> None:
         assert secret not in repr(session)
         await place.app.gateway.admin.revoke_token(ADMIN, "anna")
         assert (await place.client.get("/console")).status_code == 303
+
+
+async def test_over_https_no_other_host_can_set_the_cookie_of_a_session() -> None:
+    """Otherwise one of the same domain could log a browser in as somebody else."""
+    async with open_console(settings=REQUIRED) as place:
+        place.client.base_url = httpx2.URL("https://127.0.0.1:7420")
+        csrf = await place.csrf()
+        data = {"csrf": csrf, "token": await token(place, "anna", "admin")}
+        answer = await place.client.post("/console/login", data=data)
+        [cookie] = answer.headers.get_list("set-cookie")
+        name, _, rest = cookie.partition("=")
+        value, *attributes = rest.split("; ")
+        assert name == "__Host-toolgate_session"
+        assert {"HttpOnly", "Path=/", "Secure"} <= set(attributes)
+        assert "Logged in as anna" in visible_text(await place.page())
+
+        place.client.cookies.clear()
+        for other in ("toolgate_session", "__Secure-toolgate_session"):
+            headers = {"cookie": f"{other}={value}"}
+            assert (await place.client.get("/console", headers=headers)).status_code == 303
+
+
+async def test_a_message_is_shown_once_over_https_too() -> None:
+    async with open_console() as place:
+        place.client.base_url = httpx2.URL("https://127.0.0.1:7420")
+        answer = await place.send("projects", name="web")
+        [flash] = [text for text in answer.headers.get_list("set-cookie") if "flash" in text]
+        assert flash.startswith("__Host-toolgate_flash=")
+        shown = [visible_text(await place.page("projects")) for _ in range(2)]
+        message = unquote(flash.partition("=")[2].partition(";")[0])
+        assert [message in text for text in shown] == [True, False]
+
+
+async def test_a_gateway_that_shares_its_host_has_cookies_for_its_own_path() -> None:
+    settings = replace(REQUIRED, serve=ServeSettings(root_path="/tools"))
+    async with open_console(settings=settings) as place:
+        place.client.base_url = httpx2.URL("https://127.0.0.1:7420")
+        answer = await place.client.get("/tools/console/login")
+        [cookie] = answer.headers.get_list("set-cookie")
+        assert cookie.startswith("toolgate_session=")
+        assert {"Path=/tools/console", "Secure"} <= set(cookie.split("; "))
 
 
 async def test_the_log_says_who_opened_a_page(caplog: pytest.LogCaptureFixture) -> None:

@@ -26,7 +26,7 @@ from toolgate.console.navigation import waiting_badges
 from toolgate.console.render import STATIC, Renderer, static_file
 from toolgate.console.request import FLASH_COOKIE, PageRequest
 from toolgate.console.route import Route
-from toolgate.console.sessions import COOKIE, ConsoleSessions
+from toolgate.console.sessions import COOKIE, ConsoleSessions, cookie_of, set_cookie
 from toolgate.errors import (
     AccessError,
     CatalogError,
@@ -151,7 +151,7 @@ class Console:
         path = http.scope["path"].removeprefix("/console").strip("/")
         if path.startswith("static/"):
             return _static(path.removeprefix("static/"), is_fresh="v" in http.query_params)
-        cookie = http.cookies.get(COOKIE, "")
+        cookie = cookie_of(http, COOKIE)
         fresh = "" if cookie else self._sessions.new_cookie()
         route = self._routes.get(path)
         wait_s = self._app.settings.serve.console_wait_s
@@ -180,8 +180,8 @@ class Console:
                 response = self._failed(request, 500, "Internal error.", "See the log.")
         if fresh and COOKIE not in response.headers.get("set-cookie", ""):
             self._sessions.set_cookie(response, fresh, http)
-        if FLASH_COOKIE in http.cookies and response.status_code < 300:
-            response.delete_cookie(FLASH_COOKIE, path=f"{http.scope.get('root_path', '')}/console")
+        if cookie_of(http, FLASH_COOKIE) and response.status_code < 300:
+            set_cookie(response, http, FLASH_COOKIE, "", max_age=0)
         return response
 
     async def _log_in(self, http: Request, cookie: str) -> Caller | ToolgateError:

@@ -18,6 +18,7 @@ from toolgate.console import safe_text
 from toolgate.console.charts import bars, lines, share_bar, trendline
 from toolgate.console.navigation import WITHIN, MenuPage, menu_of
 from toolgate.console.request import FLASH_COOKIE, PageRequest
+from toolgate.console.sessions import cookie_of
 from toolgate.settings import redact
 from toolgate.types import json_object, relevance_text
 
@@ -87,7 +88,7 @@ class Renderer:
         return self._templates.get_template(template).render(
             request=request,
             url=request.url,
-            flash=unquote(request.http.cookies.get(FLASH_COOKIE, "")),
+            flash=unquote(cookie_of(request.http, FLASH_COOKIE)),
             here=here,
             within=WITHIN.get(here),
             menu=menu_of(request),

@@ -10,7 +10,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from toolgate.app.app import App
 from toolgate.console.counts_cache import CountsCache
-from toolgate.console.sessions import ConsoleSessions
+from toolgate.console.sessions import ConsoleSessions, set_cookie
 from toolgate.errors import ToolgateError
 from toolgate.gateway.gateway import Gateway
 from toolgate.types import DEFAULT_PROJECT, Caller, ServerStatus
@@ -219,15 +219,8 @@ class PageRequest:
 
     def flash(self, response: Response, message: str) -> None:
         """Show a message once, on the next page."""
-        response.set_cookie(
-            FLASH_COOKIE,
-            quote(message[:_FLASH_CHARS]),
-            max_age=60,
-            path=self.base,
-            httponly=True,
-            samesite="lax",
-            secure=self.http.url.scheme == "https",
-        )
+        text = quote(message[:_FLASH_CHARS])
+        set_cookie(response, self.http, FLASH_COOKIE, text, max_age=60)
 
 
 PageRenderer: TypeAlias = Callable[[PageRequest, str, Mapping[str, object]], str]

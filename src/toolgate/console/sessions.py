@@ -22,7 +22,7 @@ from toolgate.security.access import Admission, PresentedCredentials
 from toolgate.store import Store, StoredSession
 from toolgate.types import CONSOLE, Caller
 
-__all__ = ["COOKIE", "SESSION_S", "ConsoleSessions"]
+__all__ = ["COOKIE", "SESSION_S", "ConsoleSessions", "cookie_of", "set_cookie"]
 
 COOKIE = "toolgate_session"
 """Name of the cookie."""
@@ -90,15 +90,7 @@ class ConsoleSessions:
     @staticmethod
     def set_cookie(response: Response, cookie: str, request: Request) -> None:
         """Set the session cookie in the browser."""
-        response.set_cookie(
-            COOKIE,
-            cookie,
-            max_age=SESSION_S,
-            path=f"{request.scope.get('root_path', '')}/console",
-            httponly=True,
-            samesite="lax",
-            secure=request.url.scheme == "https",
-        )
+        set_cookie(response, request, COOKIE, cookie, max_age=SESSION_S)
 
     async def caller_of(self, request: Request, cookie: str) -> Caller:
         """Authenticate a request by its session cookie, which is optional if `auth` is `local`.
@@ -169,6 +161,38 @@ class ConsoleSessions:
     def is_of(cookie: str, session: StoredSession) -> bool:
         """Whether a session belongs to this cookie."""
         return hmac.compare_digest(session.session_id, _id_of(cookie))
+
+
+def cookie_of(request: Request, name: str) -> str:
+    """Return a cookie that the console has set; empty if there is none."""
+    return request.cookies.get(_cookie_name(request, name), "")
+
+
+def set_cookie(
+    response: Response, request: Request, name: str, value: str, *, max_age: int
+) -> None:
+    """Set a cookie that the browser sends to this console only; `max_age=0` deletes it."""
+    is_host_only = _is_host_only(request)
+    response.set_cookie(
+        _cookie_name(request, name),
+        value,
+        max_age=max_age,
+        path="/" if is_host_only else f"{request.scope.get('root_path', '')}/console",
+        httponly=True,
+        samesite="lax",
+        secure=request.url.scheme == "https",
+    )
+
+
+def _cookie_name(request: Request, name: str) -> str:
+    # Other hosts of the same domain cannot set a cookie with this prefix (RFC 6265bis, section
+    # 4.1.3.2), so they cannot log a browser in to the console as somebody else.
+    return f"__Host-{name}" if _is_host_only(request) else name
+
+
+def _is_host_only(request: Request) -> bool:
+    """Whether cookies may be for all paths: those of a gateway that shares its host may not."""
+    return request.url.scheme == "https" and not request.scope.get("root_path")
 
 
 def _id_of(cookie: str) -> str:

@@ -18,6 +18,7 @@ from yarl import URL
 
 from tests.limits import HANG_S
 from tests.security.credentials.login_gateway import (
+    browse,
     caller,
     gateway,
     log_in,
@@ -187,6 +188,28 @@ async def test_an_answer_that_another_browser_brings_is_not_taken(
             assert response.status == 400
             assert "stay in the same browser" in await response.text()
         assert await place.app.logins.list(Caller.local()) == []
+
+
+async def test_over_https_no_other_host_can_make_a_browser_the_one_that_began(
+    notes: ProtectedServer,
+) -> None:
+    """A cookie that another host of the same domain has set is not taken."""
+    async with listening(spec_of(notes)) as place, browser_session() as browser:
+        place.app.logins.links.base = "https://gateway.example"
+        views: list[int] = []
+        for prefix in ("", "__Host-"):
+            _, begun = await place.ask("POST", "servers/notes/login", {})
+            page = begun["url"].replace("https://gateway.example", place.url)
+            async with browser.get(page, allow_redirects=False) as response:
+                name, _, rest = response.headers["set-cookie"].partition("=")
+                assert name == "__Host-toolgate_login"
+                assert {"Path=/", "Secure"} <= set(rest.split("; "))
+                answer = await browse(response.headers["location"])
+            cookie = {"cookie": f"{prefix}toolgate_login={rest.partition(';')[0]}"}
+            callback = f"{place.url}/oauth/callback"
+            async with browser.get(callback, params=answer, headers=cookie) as response:
+                views.append(response.status)
+    assert views == [400, 200]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from toolgate.security.credentials.login_view import LoginPage, LoginRights, Log
 from toolgate.security.credentials.logins import (
     CALLBACK,
     DOCUMENT,
-    LOGIN_COOKIE,
     Logins,
     is_browser_mark,
 )
@@ -25,7 +24,6 @@ __all__ = [
     "CALLBACK",
     "DOCUMENT",
     "EVERYBODY",
-    "LOGIN_COOKIE",
     "PAGE",
     "ConnectionCredential",
     "CredentialProvider",

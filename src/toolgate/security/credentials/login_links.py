@@ -48,6 +48,14 @@ class LoginLinks:
         """Whether browsers reach the gateway over TLS."""
         return self.base.startswith("https://")
 
+    @property
+    def cookie(self) -> str:
+        """Name of the cookie with a secret of one browser, so that only it can finish its login.
+
+        Other hosts of the same domain cannot set a cookie with the prefix `__Host-`.
+        """
+        return f"{'__Host-' if self.is_https else ''}toolgate_login"
+
     def url(self, server: str, subject: str) -> str:
         """Return the page where a subject logs in to a server.
 

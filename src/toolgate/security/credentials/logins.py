@@ -37,9 +37,6 @@ __all__ = ["Logins", "is_browser_mark"]
 
 CALLBACK = "/oauth/callback"
 DOCUMENT = "/oauth/client.json"
-LOGIN_COOKIE = "toolgate_login"
-"""Cookie with a secret of one browser, so that only this browser can finish its login."""
-
 _MARK = re.compile(r"[A-Za-z0-9_-]{20,100}")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 # Characters of a header or variable. Chosen: servers refuse headers beyond 8 to 16 KiB.

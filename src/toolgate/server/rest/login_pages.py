@@ -16,7 +16,6 @@ from toolgate.security.access import Admission, PresentedCredentials
 from toolgate.security.credentials import (
     CALLBACK,
     DOCUMENT,
-    LOGIN_COOKIE,
     PAGE,
     Logins,
     describe_subject,
@@ -90,12 +89,12 @@ class LoginPages:
                     authorization=f"Bearer {token}", address=str(peer[0]) if peer else ""
                 )
             )
-        browser = _browser_of(scope) or secrets.token_urlsafe(32)
+        browser = self._browser_of(scope) or secrets.token_urlsafe(32)
         begun = await self._logins.begin_at(caller, page, browser=browser)
-        is_safe = self._logins.links.is_https
+        links = self._logins.links
         cookie = (
-            f"{LOGIN_COOKIE}={browser}; HttpOnly; SameSite=Lax; Path=/; Max-Age=3600"
-            f"{'; Secure' if is_safe else ''}"
+            f"{links.cookie}={browser}; HttpOnly; SameSite=Lax; Path=/; Max-Age=3600"
+            f"{'; Secure' if links.is_https else ''}"
         )
         await _send(
             send,
@@ -111,7 +110,7 @@ class LoginPages:
             code=query.get("code", ""),
             error=query.get("error", ""),
             iss=query.get("iss"),
-            browser=_browser_of(scope),
+            browser=self._browser_of(scope),
         )
         await _page(
             send,
@@ -121,14 +120,14 @@ class LoginPages:
             " You can close this window.",
         )
 
-
-def _browser_of(scope: Scope) -> str:
-    """Return the secret in this browser's cookie; empty if there is none."""
-    try:
-        cookie = SimpleCookie(header(scope, b"cookie") or "").get(LOGIN_COOKIE)
-    except CookieError:
-        return ""
-    return cookie.value if cookie is not None and is_browser_mark(cookie.value) else ""
+    def _browser_of(self, scope: Scope) -> str:
+        """Return the secret in this browser's cookie; empty if there is none."""
+        try:
+            cookies = SimpleCookie(header(scope, b"cookie") or "")
+        except CookieError:
+            return ""
+        cookie = cookies.get(self._logins.links.cookie)
+        return cookie.value if cookie is not None and is_browser_mark(cookie.value) else ""
 
 
 async def _page(send: Send, status: int, title: str, text: str, *, form: str = "") -> None:

@@ -7,7 +7,6 @@ from starlette.responses import Response
 from toolgate.console.request import PageRequest
 from toolgate.console.route import Route
 from toolgate.security.credentials import (
-    LOGIN_COOKIE,
     PAGE,
     describe_subject,
     is_browser_mark,
@@ -54,7 +53,7 @@ async def _ask(request: PageRequest) -> Response:
 async def _begin(request: PageRequest) -> Response:
     logins = request.app.logins
     page = logins.links.read(request.query_value("ticket"))
-    mark = request.http.cookies.get(LOGIN_COOKIE, "")
+    mark = request.http.cookies.get(logins.links.cookie, "")
     mark = mark if is_browser_mark(mark) else token_urlsafe(32)
     begun = await logins.begin_at(request.caller, page, browser=mark)
     # A link, since the content security policy does not allow forms to lead to other sites.
@@ -62,7 +61,7 @@ async def _begin(request: PageRequest) -> Response:
         "begin.html", server=page.server, subject=describe_subject(page.subject), address=begun.url
     )
     response.set_cookie(
-        LOGIN_COOKIE,
+        logins.links.cookie,
         mark,
         max_age=3600,
         path="/",

@@ -7,7 +7,7 @@ from starlette.responses import Response
 from toolgate.base.ids import utc_now
 from toolgate.console.request import PageRequest
 from toolgate.console.route import Route
-from toolgate.console.sessions import COOKIE, ConsoleSessions
+from toolgate.console.sessions import COOKIE, ConsoleSessions, cookie_of
 from toolgate.errors import ArgumentError, CredentialError
 from toolgate.types import json_array
 
@@ -93,7 +93,7 @@ def _unsent_form(request: PageRequest) -> Response | None:
 
 
 async def _log_out(request: PageRequest) -> Response:
-    await request.sessions.end(request.http.cookies.get(COOKIE, ""))
+    await request.sessions.end(cookie_of(request.http, COOKIE))
     response = request.go("login")
     request.sessions.set_cookie(response, ConsoleSessions.new_cookie(), request.http)
     return response
@@ -101,7 +101,7 @@ async def _log_out(request: PageRequest) -> Response:
 
 async def _sessions(request: PageRequest) -> Response:
     request.gateway.visible.must_manage(request.caller)
-    cookie = request.http.cookies.get(COOKIE, "")
+    cookie = cookie_of(request.http, COOKIE)
     current_time = utc_now()
     sessions = [
         (session, ConsoleSessions.is_of(cookie, session))

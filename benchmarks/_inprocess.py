@@ -65,7 +65,7 @@ async def send(application: Any, request: Request, *, expected: int = 200) -> by
         "method": request.method,
         "path": request.path,
         "query_string": request.query.encode(),
-        "headers": request.headers,
+        "headers": [*request.headers, (b"content-length", b"%d" % len(request.body))],
         "client": ("127.0.0.1", 1),
     }
     await application(scope, receive, collect)

@@ -51,6 +51,10 @@ async def test_st_2_documents_are_in_no_checkpoint_and_in_no_later_request() -> 
     from toolgate.chat.engines.langgraph import GraphEngine
 
     saver: Any = InMemorySaver()
+
+    async def saving_engine() -> GraphEngine:
+        return GraphEngine(checkpointer=saver)
+
     async with chatting(
         grading("yes"),
         LOOK_UP,
@@ -60,7 +64,7 @@ async def test_st_2_documents_are_in_no_checkpoint_and_in_no_later_request() -> 
         chat={"engine": "langgraph"},
     ) as place:
         assert place.app.chat is not None
-        place.app.chat._engine = GraphEngine(checkpointer=saver)
+        place.app.chat._engine = saving_engine
         await add_guide(place)
         await place.say("How do I determine vector index accuracy?", thread="t")
         during = place.model.last

@@ -514,11 +514,15 @@ async def test_what_full_keeps_has_no_secrets_and_hashes_keep_shapes_alone() -> 
             receipts = Receipts(
                 app.recorder,
                 keep_queries=lambda: True,
-                server={"git": spec}.get,
                 mask=lambda value: json.loads(json.dumps(value).replace(KEY, "[masked]")),
             )
             async with receipts.around(
-                Caller.local(), "call", "git", "git:push", arguments={"token": KEY, "n": [1, 2]}
+                Caller.local(),
+                "call",
+                "git",
+                "git:push",
+                spec=spec,
+                arguments={"token": KEY, "n": [1, 2]},
             ) as done:
                 done({"content": [{"type": "text", "text": KEY}]})
         await app.recorder.flush()

@@ -67,7 +67,6 @@ async def open_access(
         storage.audit.recorder,
         keep_queries=lambda: settings.current.audit.keep_queries,
         is_closed=projects.is_closed,
-        server=servers.fleet.spec,
         mask=lambda value: secret_scanner().mask_json(value, Counter()),
         process=storage.audit.writer_id,
     )

@@ -96,7 +96,6 @@ class Receipts:
         *,
         keep_queries: Callable[[], bool],
         is_closed: Callable[[str], bool] = lambda _: False,
-        server: Callable[[str], ServerSpec | None] = lambda _: None,
         mask: Callable[[object], object] = lambda value: value,
         process: str = "",
     ) -> None:
@@ -106,7 +105,6 @@ class Receipts:
             sink: Receives the records.
             keep_queries: Whether the queries of discoveries are recorded.
             is_closed: Whether a project allows no unrecorded actions.
-            server: Returns the configuration of a server.
             mask: Removes secrets from a value.
             process: Id of this process, written into intents so that they can be closed after a
                 kill.
@@ -114,7 +112,6 @@ class Receipts:
         self._sink = sink
         self._keep_queries = keep_queries
         self._is_closed = is_closed
-        self._server = server
         self._mask = mask
         self._process: Json = {"process": process} if process else {}
         self._aggregator = EventAggregator(sink.record)
@@ -304,6 +301,7 @@ class Receipts:
         server: str,
         target: str,
         *,
+        spec: ServerSpec | None = None,
         digest: str | None = None,
         arguments: object = None,
         given: Json | None = None,
@@ -319,6 +317,7 @@ class Receipts:
             action: The action.
             server: The name of the server.
             target: The tool, prompt or resource.
+            spec: The configuration of the server; None if it does not exist.
             digest: Hash of its definition.
             arguments: The arguments that are sent.
             given: The arguments of the caller, if they differ from those that are sent.
@@ -333,10 +332,12 @@ class Receipts:
         }
         common = _described(caller, {})
         details = fields["detail"] = {**(detail or {}), **common, **self._process}
-        spec = self._server(server)
         # Names can be reused after a server is removed; the id cannot.
         if spec is not None and spec.server_id:
             details["server_id"] = spec.server_id
+        # Never their values.
+        if spec is not None and (names := sorted(spec.forwarded(caller))):
+            details["forwarded_headers"] = names
         is_full = spec is not None and spec.audit == "full"
         return _Receipt(
             self._sink,

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
 
@@ -59,7 +59,12 @@ _AUDITED: Mapping[TurnStatus, str] = {
 class ChatService:
     """All turns of a gateway. Get it from `App.chat`."""
 
-    def __init__(self, services: TurnServices, store: ThreadRepository, engine: Engine) -> None:
+    def __init__(
+        self,
+        services: TurnServices,
+        store: ThreadRepository,
+        engine: Callable[[], Awaitable[Engine]],
+    ) -> None:
         self._services = services
         self._store = store
         self._engine = engine
@@ -268,7 +273,8 @@ class ChatService:
         status: TurnStatus = "completed"
         try:
             with anyio.move_on_after(settings.max_seconds) as limit:
-                state = await self._engine.run(turn, state)
+                engine = await self._engine()
+                state = await engine.run(turn, state)
             if limit.cancelled_caught:
                 status = "out_of_budget"
                 end_by_budget(

@@ -91,13 +91,15 @@ class DiscoveryService:
         if request.group:
             with self._receipts.refusals(caller, "discover", request.group):
                 group = await self._group(caller, request.group)
-        with observe("decision", tools=len(strategy.keys)):
+        keys = strategy.keys
+        with observe("decision", tools=len(keys)):
+            allowed = self._access.mask(caller, snapshot)
             mask = self._visible.mask(
-                caller, strategy.keys, snapshot, request.servers, hidden, notices
+                caller, keys, snapshot, allowed, request.servers, hidden, notices
             )
         servers = request.servers
         if group is not None:
-            within = np.fromiter((key in group for key in strategy.keys), np.bool_)
+            within = np.fromiter((key in group for key in keys), np.bool_)
             servers, outside = _in_group(request, group)
             notices += outside
             if request.servers and not servers:
@@ -126,7 +128,7 @@ class DiscoveryService:
             found = compose(
                 _as_shown(answer, snapshot),
                 lambda key: self._definition(caller, snapshot, key),
-                siblings=self._visible.siblings(caller, snapshot, answer)
+                siblings=self._visible.siblings(snapshot, allowed, answer)
                 if request.as_text
                 else {},
                 budget_tokens=project.budget_tokens or settings.discovery.budget_tokens,
@@ -148,7 +150,7 @@ class DiscoveryService:
             began=began,
             searched_by=arm.name,
             fallback=answer.fallback,
-            withheld=self._visible.withheld(caller, snapshot, hidden),
+            withheld=self._visible.withheld(caller, snapshot, allowed, hidden),
         )
         await self._receipts.wait_written(caller)
         return found
@@ -163,13 +165,13 @@ class DiscoveryService:
         arm: Variant,
     ) -> tuple[SearchAnswer, SearchAnswer]:
         """Return the tools found, and the same together with other contents found."""
-        strategy = arm.strategy
+        strategy, keys = arm.strategy, arm.strategy.keys
         answer = NOTHING
         if request.may_be_tool:
-            with observe("search", queries=len(request.queries), tools=len(strategy.keys)):
+            with observe("search", queries=len(request.queries), tools=len(keys)):
                 answer = await strategy.search(wanted)
                 if arm.name != "off":
-                    answer = await self._with_intents(caller, wanted, answer, strategy.keys)
+                    answer = await self._with_intents(caller, wanted, answer, keys)
         if request.max_results is None:
             hits = tuple(hit for hit in answer.hits if not hit.is_far_behind)
             answer = replace(answer, hits=hits)

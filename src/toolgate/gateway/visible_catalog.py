@@ -301,15 +301,18 @@ class VisibleCatalog:
                 hint="Ask an administrator, or for the role admin.",
             )
 
-    def withheld(self, caller: Caller, snapshot: Snapshot, hidden: Collection[str]) -> Json:
+    def withheld(
+        self, caller: Caller, snapshot: Snapshot, allowed: Mask | None, hidden: Collection[str]
+    ) -> Json:
         """What a search withheld from this caller, and why: for the audit, never for the caller.
 
         Args:
             caller: The caller.
             snapshot: The catalog.
+            allowed: Which of its tools the caller may see; None for all.
             hidden: Servers that are down, whose tools were not searched.
         """
-        withheld = dict(self._denied(caller, snapshot))
+        withheld = dict(self._denied(caller, snapshot, allowed))
         if hidden:
             withheld["down"] = sorted(hidden)
         if snapshot.quarantined:
@@ -317,9 +320,8 @@ class VisibleCatalog:
             withheld["held_tools"] = dict(islice(snapshot.quarantined.items(), _MAX_NAMED))
         return withheld
 
-    def _denied(self, caller: Caller, snapshot: Snapshot) -> Json:
+    def _denied(self, caller: Caller, snapshot: Snapshot, allowed: Mask | None) -> Json:
         """What a caller has no right to; computed once for each mask."""
-        allowed = self._access.mask(caller, snapshot)
         if allowed is None:
             return {}
         who = caller.project_id, caller.caller_id
@@ -344,6 +346,7 @@ class VisibleCatalog:
         caller: Caller,
         keys: Sequence[str],
         snapshot: Snapshot,
+        allowed: Mask | None,
         servers: Sequence[str],
         hidden: Collection[str],
         notices: list[str],
@@ -354,11 +357,11 @@ class VisibleCatalog:
             caller: The caller.
             keys: The tools of the index, in its order.
             snapshot: The catalog.
+            allowed: Which of its tools the caller may see; None for all.
             servers: The requested servers; empty for all.
             hidden: Servers that are down, whose tools are not searched.
             notices: Sentences for the caller about what is left out are added here.
         """
-        allowed = self._access.mask(caller, snapshot)
         withheld = {
             name: self.tool_count(snapshot, name, allowed)
             for name in sorted(hidden)
@@ -398,11 +401,11 @@ class VisibleCatalog:
         span = snapshot.span(server)
         return span.stop - span.start if allowed is None else int(allowed[span].sum())
 
+    @staticmethod
     def siblings(
-        self, caller: Caller, snapshot: Snapshot, answer: SearchAnswer
+        snapshot: Snapshot, allowed: Mask | None, answer: SearchAnswer
     ) -> Mapping[str, Sequence[str]]:
-        """Names of all tools of the servers in an answer, by server."""
-        allowed = self._access.mask(caller, snapshot)
+        """Names of all tools that a caller may see of the servers in an answer, by server."""
         found: dict[str, list[str]] = {}
         for name in dict.fromkeys([hit.key.partition(":")[0] for hit in answer.hits]):
             entries = snapshot.servers.get(name)

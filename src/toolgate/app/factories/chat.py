@@ -7,7 +7,7 @@ import anyio
 from toolgate.base.lazy_loading import run_alone
 from toolgate.base.plugins import check_name, is_importable, make
 from toolgate.base.processes.memory import starting
-from toolgate.chat import ChatService, Engine, HelperModel, Turn, TurnServices, TurnState
+from toolgate.chat import ChatService, Engine, HelperModel, TurnServices
 from toolgate.errors import ToolgateError
 from toolgate.gateway.gateway import Gateway
 from toolgate.models.llm import ChatModel, ModelRegistry
@@ -93,7 +93,7 @@ class ChatFactory:
             if not is_importable("engine", engine.name):
                 make("engine", Engine, engine, {})  # says which library is missing
             self._engine = _LateEngine(engine)
-            self.service = ChatService(self._services, self._threads, self._engine)
+            self.service = ChatService(self._services, self._threads, self._engine.built)
 
     async def warm_up(self) -> None:
         """Load what the first turn would otherwise wait for: 2 CPU s of imports, most of it."""
@@ -132,12 +132,8 @@ class _LateEngine:
 
     async def built(self) -> Engine:
         """Return the engine, built once."""
-        async with self._building:
-            if self._engine is None:
-                self._engine = await run_alone(lambda: make("engine", Engine, self._spec, {}))
-            return self._engine
-
-    async def run(self, turn: Turn, state: TurnState) -> TurnState:
-        """Run a turn to its end."""
-        engine = self._engine or await self.built()
-        return await engine.run(turn, state)
+        if self._engine is None:
+            async with self._building:
+                if self._engine is None:
+                    self._engine = await run_alone(lambda: make("engine", Engine, self._spec, {}))
+        return self._engine

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 from toolgate.base import json_text
 from toolgate.catalog import Catalog, CatalogEntry, ServerEntries
-from toolgate.types import Caller, CallerScope, Json, json_object
+from toolgate.types import Caller, CallerScope, Json, ServerSpec, json_object
 
 __all__ = ["CacheSlot", "ResultCache"]
 
@@ -67,16 +67,18 @@ class ResultCache:
         """Starts and ends of calls of tools that may change something, by server."""
         self._digests: dict[str, tuple[ServerEntries, int]] = {}
 
-    def slot(self, caller: Caller, entry: CatalogEntry, params: Json) -> CacheSlot | None:
+    def slot(
+        self, caller: Caller, spec: ServerSpec | None, entry: CatalogEntry, params: Json
+    ) -> CacheSlot | None:
         """The slot of a call; None if its results are not cached.
 
         Args:
             caller: The caller.
+            spec: The configuration of the server; None if it does not exist.
             entry: The tool.
             params: Parameters as they are sent to the server.
         """
-        spec = self._catalog.spec(entry.server)
-        rule = spec.tool_caches.get(entry.own_name) if spec is not None else None
+        rule = spec.tool_caches.get(str(params["name"])) if spec is not None else None
         if spec is None or rule is None or not (entry.read_only and spec.trust):
             return None
         if "requestState" in params or "inputResponses" in params:

@@ -222,9 +222,8 @@ class CallService:
     ) -> Json:
         entry, arguments = call.entry, passed.params.get("arguments")
         sent = {**passed.params, "name": entry.own_name}
+        spec = self._catalog.spec(entry.server)
         detail = {"decision": call.rule, **passed.notes}
-        if names := self._forwarded(caller, entry.server):
-            detail["forwarded_headers"] = names
         if passed.clearance is not None:
             detail["approval"] = passed.clearance.approval.approval_id
         async with self._receipts.around(
@@ -232,6 +231,7 @@ class CallService:
             "call",
             entry.server,
             entry.key,
+            spec=spec,
             digest=entry.digest,
             arguments=arguments,
             given=call.given,
@@ -239,7 +239,7 @@ class CallService:
         ) as done:
             if passed.clearance is not None:
                 await self._guards.approvals.consume(caller, passed.clearance)
-            slot = None if passed.clearance else self._cache.slot(caller, entry, sent)
+            slot = None if passed.clearance else self._cache.slot(caller, spec, entry, sent)
             if slot is not None and slot.result is not None:
                 result, notes = slot.result, {"cached_for_s": round(slot.age_s, 3)}
             else:
@@ -273,11 +273,6 @@ class CallService:
         ):
             result = await self._answer(caller, entry, sent, peer, passed)
         return result, {"upstream_request_id": request_ids[-1]} if request_ids else {}
-
-    def _forwarded(self, caller: Caller, server: str) -> list[str]:
-        """Names of the caller's headers that are forwarded to the server; never their values."""
-        spec = self._catalog.spec(server)
-        return [] if spec is None else sorted(spec.forwarded(caller))
 
     async def _answer(
         self,

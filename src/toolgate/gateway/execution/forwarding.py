@@ -48,9 +48,10 @@ class ServerForwarder:
         server, key = request.server, request.key
         with self._receipts.refusals(caller, request.action, key):
             params, noted = await self._checked(caller, request)
-        if (spec := self._catalog.spec(server)) and (names := sorted(spec.forwarded(caller))):
-            noted = {**noted, "forwarded_headers": names}
-        async with self._receipts.around(caller, request.action, server, key, detail=noted) as done:
+        spec = self._catalog.spec(server)
+        async with self._receipts.around(
+            caller, request.action, server, key, spec=spec, detail=noted
+        ) as done:
             try:
                 result = await self._catalog.server(server).request(
                     request.method,

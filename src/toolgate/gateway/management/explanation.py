@@ -203,7 +203,8 @@ class VisibilityExplanation:
         await self._index.update_to(snapshot.version, snapshot.tools)
         strategy = self._listing.arm(caller).strategy
         hidden = () if self._settings.current.discovery.show_down else self._catalog.down()
-        mask = self._visible.mask(caller, strategy.keys, snapshot, (), hidden, [])
+        allowed = self._access.mask(caller, snapshot)
+        mask = self._visible.mask(caller, strategy.keys, snapshot, allowed, (), hidden, [])
         request = SearchRequest(
             queries=(query,), limit=_MAX_RANK, mask=mask, project_id=caller.project_id
         )

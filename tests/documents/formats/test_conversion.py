@@ -89,6 +89,26 @@ def test_a_list_starts_with_its_number_if_that_is_one(start: str, first: int) ->
     assert text_of("a.html", page).strip() == f"{first}. a\n{first + 1}. b"
 
 
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        ("<ul><li>a<li>b</ul>c", "- a\n- b\n\nc"),
+        ("<ul><li>a<ul><li>b<li>c</ul><li>d</ul>", "- a\n  - b\n  - c\n- d"),
+        ("<ul><li><p>a<li><p>b</ul>", "- a\n- b"),
+        ("<p>a<p>b<div>c</div><p>d", "a\n\nb\n\nc\n\nd"),
+        ("<p>a<ul><li><p>b</ul>c", "a\n\n- b\n\nc"),
+        ("<dl><dt>a<dd>b<dt>c<dd>d</dl>", "a\n:   b\n\nc\n:   d"),
+        (
+            "<table><thead><tr><th>a<th>b<tbody><tr><td>c<td>d<tr><td>e<td>f</table>",
+            "| a | b |\n| --- | --- |\n| c | d |\n| e | f |",
+        ),
+        ("<select><option>a<option>b</select>", "ab"),
+    ],
+)
+def test_ends_of_tags_may_be_left_out_as_in_html(page: str, text: str) -> None:
+    assert convert("page.html", page.encode()).text.strip() == text
+
+
 def test_rows_of_a_table_follow_its_head() -> None:
     assert text_of("a.csv", b"name;city\nAnna;Bern\nBob;a|b\n") == (
         "| name | city |\n| --- | --- |\n| Anna | Bern |\n| Bob | a\\|b |"

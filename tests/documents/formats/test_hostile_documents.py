@@ -206,12 +206,24 @@ async def test_markup_that_is_never_closed_is_left_out_in_linear_time(start: str
     assert convert("unclosed.html", page.encode()).text.startswith("An invoice &#with; tax")
 
 
+@pytest.mark.parametrize("repeated", ["<li>x", "<p>x", "<dt>x<dd>x", "<tr><td>x<td>x", "<option>x"])
+async def test_an_old_page_whose_tags_have_no_ends_is_read(repeated: str) -> None:
+    """Each was taken to be in the one before, and 250 levels are the limit."""
+    async with collection() as add:
+        status, answer = await add("old.html", f"<h1>A</h1>{repeated * 1_000}".encode())
+
+    assert status == 201, answer
+
+
 @pytest.mark.parametrize(
     ("before", "repeated"),
     [
         ("<ol>", "<li>x</li>"),
         ("<table><thead>", "<tr><td>x</td></tr>"),
         ("<table>", "<tbody><tr><td>x</td></tr></tbody>"),
+        ("<li><div><div><ul>", "<li>x"),
+        ("<table>", "<tbody><tr><td>x"),
+        ("<p><div>", "<p>x"),
     ],
 )
 def test_the_steps_of_a_conversion_grow_with_the_page(before: str, repeated: str) -> None:

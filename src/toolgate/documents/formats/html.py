@@ -10,6 +10,7 @@ import bs4
 import markdownify
 
 from toolgate.documents.formats.conversion import ConvertedDocument
+from toolgate.documents.formats.html_tree import Page
 from toolgate.errors import DocumentError
 
 __all__ = ["markdown_of", "read"]
@@ -32,10 +33,6 @@ _LARGEST_AROUND: Final = 0.8
 
 _MOST_TAGS = 1_000_000
 """Tags: bounds time and memory (chosen)."""
-
-_MOST_LEVELS = 250
-"""Levels of nesting: several steps take time for each level, and about 300 is where Python stops
-the Markdown library (markdownify 1.2.3, 2026-11-27)."""
 
 _REWRITING: Final = frozenset({"li", "blockquote", "dd", "tr", "video"})
 """Tags for which the library goes through everything in them again."""
@@ -69,10 +66,8 @@ def read(data: bytes, *, name: str, max_bytes: int) -> ConvertedDocument:  # noq
             f"{name} has {tags:,} tags.", allowed=f"Allowed: {_MOST_TAGS:,}.", hint="Split it."
         )
     markup = bs4.UnicodeDammit(data, is_html=True).unicode_markup or ""
-    page = bs4.BeautifulSoup(
-        _without_unclosed_end(markup), "html.parser", element_classes={bs4.Tag: _Element}
-    )
-    _check_levels(page)
+    page = Page(_without_unclosed_end(markup), "html.parser", element_classes={bs4.Tag: _Element})
+    _check_rewriting(page)
     title = page.title.get_text() if page.title else ""
     for part in page(["title", *_NO_TEXT]):
         part.decompose()
@@ -201,23 +196,21 @@ def _without_unclosed_end(markup: str) -> str:
     return markup
 
 
-def _check_levels(page: bs4.BeautifulSoup) -> None:
-    """Reject a page that is nested too deeply, or has too much in nested lists or tables.
+def _check_rewriting(page: bs4.BeautifulSoup) -> None:
+    """Reject a page that has too much in nested lists or tables.
 
     Raises:
         RecursionError: It is.
     """
-    levels = {id(page): (0, -_FREE_REWRITES)}  # of all tags around, and of those that rewrite
+    levels = {id(page): -_FREE_REWRITES}  # of the tags around that rewrite
     written = 0
     for part in page.descendants:
-        level, rewrites = levels[id(part.parent)]
+        rewrites = levels[id(part.parent)]
         if isinstance(part, _Element):
             if isinstance(part.parent, _Element):
                 is_nearest = part.parent.name == "pre"
                 part.preformatted = part.parent if is_nearest else part.parent.preformatted
-            levels[id(part)] = (level + 1, rewrites + (part.name in _REWRITING))
-            if level >= _MOST_LEVELS:
-                raise RecursionError
+            levels[id(part)] = rewrites + (part.name in _REWRITING)
         if rewrites > 0:
             written += rewrites * (1 if isinstance(part, bs4.Tag) else str(part).count("\n"))
             if written > _MOST_REWRITTEN:

@@ -108,6 +108,7 @@ tune: ## tune the embedding model in the package with short requests; after make
 
 calibrate: $(DEV) ## fit relevance and fit of the search to the model in the package; after make tune
 	@test -d "$(DATA)/tools" || { echo "Name the folder with the data: make calibrate DATA=/path (docs/model.md says what is in it)" >&2; exit 2; }
+	OMP_NUM_THREADS=1 $(BIN)/python -m training.kinds $(filter --check,$(ARGS))
 	OMP_NUM_THREADS=1 $(BIN)/python -m training.reranking --data "$(DATA)" $(ARGS)
 	OMP_NUM_THREADS=1 $(BIN)/python -m training.calibrate --data "$(DATA)" $(ARGS)
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.limits import EMBEDDING_S
@@ -10,9 +11,16 @@ from toolgate.models.embedders import Embedder
 from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import SearchableTool, SearchAnswer, SearchRequest
 from toolgate.search.relevance.calibration import Evidence, Judgement, read_calibration, rivals_of
-from toolgate.search.relevance.typical_requests import KindMatch
+from toolgate.search.relevance.typical_requests import (
+    SPACE,
+    KindMatch,
+    TypicalRequests,
+    kind_texts,
+    typical_requests,
+)
 from toolgate.search.strategies.hybrid import Options, build
 from training._shipped import ship
+from training.kinds import differs
 
 pytestmark = pytest.mark.anyio
 
@@ -31,6 +39,18 @@ FAR = Evidence(
     highest=0.3,
     kinds=KindMatch(served=0.3, near=0.5, agreement=0.3, lead=-0.1, everyday=0.5),
 )
+
+
+async def test_the_space_of_kinds_fits_the_model_and_the_lists() -> None:
+    """If it does not: `python -m training.kinds`, and then `make calibrate`."""
+    texts = await kind_texts(BundledEmbedder())
+    with np.load(SPACE) as shipped:
+        space = shipped["space"]
+
+    assert isinstance(await typical_requests(BundledEmbedder()), TypicalRequests)
+    assert not differs(texts, space)
+    assert not differs(texts, -space)
+    assert differs(texts, space[:, :64])
 
 
 def judged(evidence: Evidence) -> Judgement:

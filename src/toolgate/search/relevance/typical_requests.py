@@ -10,12 +10,12 @@ request. Both lists say what kind of tool a request wants, and whether the best 
 request that is near to one of everyday life is less likely to be for any tool.
 
 Kinds are compared in a space of fewer dimensions, in which requests of one kind are near to each
-other and far from those of other kinds.
+other and far from those of other kinds. `training/kinds.py` fits it to the model and the lists.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import files
+from pathlib import Path
 from typing import Final, NamedTuple
 
 import anyio.to_thread
@@ -25,7 +25,10 @@ from numpy.typing import NDArray
 from toolgate.models.embedders import Embedder, embedded
 from toolgate.search.tokenizer import words_of_request
 
-__all__ = ["KindMatch", "TypicalRequests", "typical_requests"]
+__all__ = ["SPACE", "KindMatch", "KindTexts", "TypicalRequests", "kind_texts", "typical_requests"]
+
+SPACE: Final = Path(__file__).with_name("kind_space.npz")
+"""The space of kinds: `model`, the identity of the embedding model, and `space`, the projection."""
 
 _MODELS: Final = "bundled-"
 """The values are fitted to these models; others would have to embed all requests at each start."""
@@ -44,12 +47,6 @@ _SHORT, _LONG = 8, 14
 _HEAT: Final = 12.0
 """How much the nearest kinds outweigh others: one .1 less similar counts three tenths. Of 10, 12
 and 16 the one that best tells whether anything fits, with areas of phrases left out in turn."""
-_DIMENSIONS: Final = 128
-"""Dimensions of the space in which kinds are compared; of 64, 96, 128, 192 and 256, chosen in the
-same way."""
-_SHRINKAGE: Final = 0.3
-"""Share of equal variance in all directions that is added to the variance within the kinds; of .1,
-.3, 1 and 3, chosen in the same way."""
 _KINDS: Final = 6
 """Number of nearest kinds of a request that the tools are compared with; of 3, 6 and all."""
 _FIRST, _SEVERAL = 3, 10
@@ -91,7 +88,7 @@ class TypicalRequests:
     descriptions: NDArray[np.float32]
     """Descriptions of kinds, rows of length 1; shape (kinds, dim)."""
     space: NDArray[np.float32]
-    """Projection into the space of kinds; shape (dim, `_DIMENSIONS`)."""
+    """Projection into the space of kinds; shape (dim, fewer dimensions)."""
     described: NDArray[np.float32]
     """Descriptions of all kinds in that space, rows of length 1; those without requests of their
     own come last."""
@@ -185,31 +182,6 @@ def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     return (vectors / np.maximum(lengths, np.float32(1e-6))).astype(np.float32)
 
 
-def _space_of_kinds(vectors: NDArray[np.float32], kinds: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Return the projection that best separates kinds (linear discriminant analysis).
-
-    Args:
-        vectors: Texts about kinds of tools; shape (texts, dim).
-        kinds: The kind of each text, counted from 0.
-
-    Returns:
-        Shape (dim, `_DIMENSIONS`).
-    """
-    order = np.argsort(kinds, kind="stable")
-    counts = np.bincount(kinds)
-    sums = np.add.reduceat(vectors[order], np.cumsum([0, *counts[:-1]]), dtype=np.float64)
-    means = sums / counts[:, None]
-    within = vectors - means[kinds]
-    spread = within.T @ within / len(vectors)
-    spread += _SHRINKAGE * np.trace(spread) / len(spread) * np.eye(len(spread))
-    values, axes = np.linalg.eigh(spread)
-    whitened = axes / np.sqrt(values)
-    means = means @ whitened
-    # The axes are in ascending order of the variance between the kinds.
-    between = np.linalg.eigh(means.T @ means)[1][:, -_DIMENSIONS:]
-    return (whitened @ between).astype(np.float32)
-
-
 _by_model: dict[str, TypicalRequests] = {}
 
 
@@ -229,46 +201,69 @@ async def typical_requests(embedder: Embedder) -> TypicalRequests | None:
 
 
 async def _embedded_requests(embedder: Embedder) -> TypicalRequests:
+    texts = await kind_texts(embedder)
+    return await anyio.to_thread.run_sync(_requests_of, texts, embedder.identity)
+
+
+@dataclass(frozen=True)
+class KindTexts:
+    """The texts of both lists as vectors, rows of length 1."""
+
+    requests: NDArray[np.float32]
+    """All requests, by kind; then the further ones by kind. Shape (requests, dim)."""
+    descriptions: NDArray[np.float32]
+    """What the tools of each kind say; kinds without requests come last. Shape (kinds, dim)."""
+    owners: NDArray[np.int64]
+    """The kind of each group of requests: a row of `descriptions`."""
+    sizes: NDArray[np.int64]
+    """Number of requests in each group."""
+    with_requests: int
+    """Number of first kinds with requests of their own."""
+    common: int
+    """Number of first kinds that move requests; the others are of everyday life."""
+
+    @property
+    def kinds(self) -> NDArray[np.int64]:
+        """The kind of each request."""
+        return np.repeat(self.owners, self.sizes)
+
+
+async def kind_texts(embedder: Embedder) -> KindTexts:
+    """Return the texts of the lists, embedded."""
     common, everyday = _read("typical_requests.txt"), _read("everyday_requests.txt")
     # Kinds without requests of their own stand for no tools, but show how kinds differ.
     every = sorted([*common, *everyday], key=lambda kind: not kind.requests)
-    asked = [request for _, requests in _groups(every) for request in requests]
-    known = await embedded(embedder, asked, "document")
-    says = await embedded(embedder, [kind.says for kind in every], "document")
-    return await anyio.to_thread.run_sync(_requests_of, common, every, known, says)
-
-
-def _groups(kinds: Sequence["_Kind"]) -> list[tuple[int, Sequence[str]]]:
-    """Return position of the kind, and requests: first those that stand for kinds, then others."""
-    groups = [(at, kind.requests) for at, kind in enumerate(kinds) if kind.requests]
-    return groups + [(at, kind.further) for at, kind in enumerate(kinds) if kind.further]
-
-
-def _requests_of(
-    common: Sequence["_Kind"],
-    every: Sequence["_Kind"],
-    known: NDArray[np.float32],
-    says: NDArray[np.float32],
-) -> TypicalRequests:
-    """Return the requests with their vectors; takes 40 ms, so it is done in a thread."""
-    groups = _groups(every)
-    sizes = [len(requests) for _, requests in groups]
-    owners = np.array([at for at, _ in groups])
-    kinds = np.repeat(owners, sizes)
-    space = _space_of_kinds(
-        np.concatenate([known, says]), np.concatenate([kinds, np.arange(len(every))])
-    )
-    moving = sum(len(kind.requests) for kind in common)
-    return TypicalRequests(
-        requests=known[:moving].copy(),  # the others are only needed in that space
-        kinds=kinds[:moving],
-        descriptions=says[: sum(bool(kind.requests) for kind in every)],
-        space=space,
-        described=_unit(says @ space),
-        known=_unit(known @ space),
-        begins=np.cumsum([0, *sizes[:-1]]),
-        owners=owners,
+    groups = [(at, kind.requests) for at, kind in enumerate(every) if kind.requests]
+    groups += [(at, kind.further) for at, kind in enumerate(every) if kind.further]
+    asked = [request for _, requests in groups for request in requests]
+    return KindTexts(
+        requests=await embedded(embedder, asked, "document"),
+        descriptions=await embedded(embedder, [kind.says for kind in every], "document"),
+        owners=np.array([at for at, _ in groups]),
+        sizes=np.array([len(requests) for _, requests in groups]),
+        with_requests=sum(bool(kind.requests) for kind in every),
         common=len(common),
+    )
+
+
+def _requests_of(texts: KindTexts, model: str) -> TypicalRequests:
+    """Return the requests with their vectors; takes milliseconds, so it is done in a thread."""
+    with np.load(SPACE, allow_pickle=False) as fitted:
+        if str(fitted["model"]) != model:
+            raise ValueError(f"the space of kinds is not fitted to {model}")
+        space: NDArray[np.float32] = fitted["space"]
+    moving = int(texts.sizes[: texts.common].sum())
+    return TypicalRequests(
+        # A copy, since the others are only needed in that space.
+        requests=texts.requests[:moving].copy(),
+        kinds=texts.kinds[:moving],
+        descriptions=texts.descriptions[: texts.with_requests],
+        space=space,
+        described=_unit(texts.descriptions @ space),
+        known=_unit(texts.requests @ space),
+        begins=np.cumsum([0, *texts.sizes[:-1]]),
+        owners=texts.owners,
+        common=texts.common,
     )
 
 
@@ -285,8 +280,7 @@ class _Kind(NamedTuple):
 
 def _read(file: str) -> list[_Kind]:
     """Return the kinds of a list."""
-    path = files("toolgate.search.relevance").joinpath(file)
-    lines = path.read_text(encoding="utf-8").splitlines()
+    lines = SPACE.with_name(file).read_text(encoding="utf-8").splitlines()
     return [_kind(line) for line in lines if line and not line.startswith("#")]
 
 

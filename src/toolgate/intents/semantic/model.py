@@ -4,26 +4,27 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from toolgate.intents.base import DetectionLimits
 from toolgate.intents.semantic.ngrams import NgramVectorizer, fit_vectorizer
+from toolgate.intents.semantic.prompt_columns import MessageRow, PromptColumns
 from toolgate.intents.semantic.scores import (
     Floats,
     Indices,
     class_sums,
-    log_closeness,
-    log_odds,
     logistic,
     unit_rows,
 )
-from toolgate.intents.semantic.softmax import LinearModel, softmax
+from toolgate.intents.semantic.softmax import LinearModel
 
 __all__ = [
     "HOPELESS",
     "UNSUPPORTED",
+    "ClassScores",
     "Prediction",
     "PromptNeighbours",
     "SemanticModel",
@@ -147,30 +148,17 @@ class PromptNeighbours:
     """Whether a model fitted without the prompt predicts its intent."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Columns:
-    """Quantized rows by column, to multiply a few columns with."""
+class ClassScores(NamedTuple):
+    """How well each class of a model fits a message."""
 
-    vectors: Floats
-    """Shape (dim, rows)."""
+    logits: list[float]
+    """Of every class."""
 
-    grams: NDArray[np.int8]
-    """Shape (COLUMNS, rows)."""
+    shares: list[float]
+    """Probability of each intent, if one of them is right."""
 
-    steps: Floats
-    """The factor of each row."""
-
-    def similarities(self, vector: Floats, grams: Floats, used: Indices) -> tuple[Floats, Floats]:
-        """Return the products of a message with each row: of the vectors, and of the whole rows.
-
-        Args:
-            vector: The embedding of the message.
-            grams: Its n-grams.
-            used: The columns of the n-grams that are not 0.
-        """
-        alike: Floats = vector @ self.vectors
-        of_grams: Floats = grams[used] @ self.grams[used].astype(np.float32)
-        return alike * self.steps, (alike + of_grams) * self.steps
+    odds: float
+    """Log odds that one of the intents is right and none of the other classes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -296,8 +284,29 @@ class SemanticModel:
         return np.array([name != UNSUPPORTED for name in names], np.bool_)
 
     @cached_property
-    def _intents(self) -> Indices:
-        return np.flatnonzero(self.is_intent)
+    def _intents(self) -> list[int]:
+        return [at for at, is_intent in enumerate(self.is_intent.tolist()) if is_intent]
+
+    @cached_property
+    def _other_classes(self) -> list[int]:
+        return [at for at, is_intent in enumerate(self.is_intent.tolist()) if not is_intent]
+
+    def class_scores(self, row: Floats) -> ClassScores:
+        """Return how well each class fits a message."""
+        logits: list[float] = self.linear.logits(row).tolist()
+        of_intents = [logits[at] for at in self._intents]
+        # Subtracting the maximum prevents overflow in exp and changes no probability.
+        top = max(of_intents, default=0.0)
+        weights = [math.exp(logit - top) for logit in of_intents]
+        total = math.fsum(weights)
+        rest = [logits[at] for at in self._other_classes]
+        most = max(rest)
+        others = most + math.log(math.fsum(math.exp(logit - most) for logit in rest))
+        return ClassScores(
+            logits=logits,
+            shares=[weight / total for weight in weights],
+            odds=top + math.log(total) - others if total else -math.inf,
+        )
 
     def predict(
         self,
@@ -323,8 +332,7 @@ class SemanticModel:
         return self.judge(
             text,
             row,
-            logits := self.linear.logits(row),
-            float(log_odds(logits, self.is_intent)),
+            self.class_scores(row),
             limits=limits,
             pack_limits=pack_limits,
             own_limits=own_limits,
@@ -335,8 +343,7 @@ class SemanticModel:
         self,
         text: str,
         row: Floats,
-        logits: Floats,
-        odds: float,
+        scores: ClassScores,
         *,
         limits: DetectionLimits = DEFAULT_LIMITS,
         pack_limits: Mapping[str, DetectionLimits] | None = None,
@@ -344,19 +351,19 @@ class SemanticModel:
         depth: int = 5,
         may_be_rough: bool = False,
     ) -> Prediction:
-        """Do what `predict` does, for a message whose `row`, logits and `log_odds` are known.
+        """Do what `predict` does, for a message whose `row` and `class_scores` are known.
 
         With `may_be_rough`, a message that counterexamples could only reject once more is not
         compared with them, which is most of the work.
         """
         intents = self._intents
-        if not len(intents):
+        if not intents:
             return _prediction_without_prompts()
         # Columns are shared by many n-grams, so the row does not tell which n-grams are in it.
         has_features = bool(row[: self.dim].any() or self._prompt_grams.rows([text]).any())
-        shares = softmax(logits[intents])
-        order = np.argsort(-shares, kind="stable")[: max(depth, 2)]
-        best = int(intents[order[0]])
+        logits, shares, odds = scores
+        order = sorted(range(len(shares)), key=lambda k: -shares[k])[: max(depth, 2)]
+        best = intents[order[0]]
         names = self.training_set.intents
         limit = (own_limits or {}).get(names[best])
         if limit is None:
@@ -364,7 +371,7 @@ class SemanticModel:
             cut = self.cut(limit)
         else:
             cut = self.cut(limit, names[best])
-        first = float(shares[order[0]])
+        first = shares[order[0]]
         # The 1e-9 only prevents a division by zero.
         lead = math.log(max(first, 1e-9) / max(1 - first, 1e-9))
         right = logistic(self.which_curve[0] + self.which_curve[1] * lead)
@@ -374,13 +381,14 @@ class SemanticModel:
         close, contrast, nearest, is_rough = _FAR, 0.0, None, False
         # Comparing with all prompts of an intent is most of the work, and rarely makes up for this.
         if logistic(evidence) >= HOPELESS:
-            close, similarity, nearest = self._closeness(best, row)
+            message = MessageRow(row, self.dim)
+            close, similarity, nearest = self._closeness(best, message)
             # The contrast is at most that, and the curve does not fall.
             most = logistic(evidence + by_closeness * close + by_contrast * similarity)
             is_unlikely = limit.threshold is None and most < likely_from
             is_rough = may_be_rough and (is_unlikely or most * right < cut)
             contrast = (
-                similarity if is_rough or nearest is None else self._contrast(similarity, row)
+                similarity if is_rough or nearest is None else self._contrast(similarity, message)
             )
         inside = logistic(evidence + by_closeness * close + by_contrast * contrast)
         confidence = inside * right
@@ -390,15 +398,11 @@ class SemanticModel:
         # Distribute the remaining probability, so that the list sums to at most 1.
         left = min(1.0, max(inside - confidence, 0.0) / max(1 - first, 1e-9))
         ranked = [(names[best], confidence)]
-        ranked += [
-            (names[intents[k]], min(float(shares[k]) * left, confidence)) for k in order[1:depth]
-        ]
+        ranked += [(names[intents[k]], min(shares[k] * left, confidence)) for k in order[1:depth]]
         # 99 is a margin beyond all doubt, used if there is no second intent.
-        second = float(logits[intents[order[1]]]) if len(order) > 1 else -math.inf
-        margin = min(float(logits[best]) - second, 99.0)
-        is_unsupported = bool(
-            UNSUPPORTED in names and logits[names.index(UNSUPPORTED)] > logits[best]
-        )
+        second = logits[intents[order[1]]] if len(order) > 1 else -math.inf
+        margin = min(logits[best] - second, 99.0)
+        is_unsupported = UNSUPPORTED in names and logits[names.index(UNSUPPORTED)] > logits[best]
         # A threshold decides alone, except for what is most like unsupported examples. Without one,
         # a message that is not clearly meant for the pack gets no intent; how much it is like such
         # examples is part of that probability.
@@ -512,7 +516,7 @@ class SemanticModel:
         """Return prompts as learned, at length 1."""
         return self.rows[which].astype(np.float32) * self.steps[which, None]
 
-    def _columns(self, intent: int) -> _Columns:
+    def _columns(self, intent: int) -> PromptColumns:
         """Return the prompts of an intent by column; those of -1 are `rivals`."""
         columns = self._warm.get(intent)
         if columns is None:
@@ -520,7 +524,7 @@ class SemanticModel:
             if intent >= 0:
                 members = self._by_class[intent]
                 rows, steps = self.rows[members].T, self.steps[members]
-            columns = _Columns(
+            columns = PromptColumns(
                 vectors=rows[: self.dim].astype(np.float32, order="C"),
                 grams=rows[self.dim :].copy(),
                 steps=steps,
@@ -531,36 +535,34 @@ class SemanticModel:
         return columns
 
     @cached_property
-    def _warm(self) -> dict[int, _Columns]:
+    def _warm(self) -> dict[int, PromptColumns]:
         return {}
 
-    def _closeness(self, best: int, whole: Floats) -> tuple[float, float, int | None]:
-        """Return `log_closeness`, and similarity and index of the nearest prompt."""
+    def _closeness(self, best: int, message: MessageRow) -> tuple[float, float, int | None]:
+        """Return the log closeness, and similarity and index of the nearest prompt."""
         members, (vector_means, means) = self._by_class[best], self._means
         if not len(members):
-            return float(log_closeness(np.zeros(2, np.float32))), 0.0, None
-        length = _length_of(whole)
-        vector = whole[: self.dim]
-        alike, near = self._similarities(best, whole)
+            return _log_closeness((0.0, 0.0)), 0.0, None
+        alike, near = self._columns(best).products(message)
         at = int(near.argmax())
-        nearest = max(float(near[at]), 0.0) / length
-        parts = [float(means[best] @ whole) / length, nearest]
+        nearest = max(float(near[at]), 0.0) / message.length
+        parts = [float(means[best] @ message.whole) / message.length, nearest]
         # If the embedder cannot read a message, only its words count.
-        if vector.any():
-            alike *= self.lengths[members]
-            parts += [float(vector_means[best] @ vector), max(float(alike.max()), 0.0)]
-        return float(log_closeness(np.array(parts, np.float32))), nearest, int(members[at])
+        if message.vector.any():
+            alike *= self._vector_steps[best]
+            parts += [float(vector_means[best] @ message.vector), max(float(alike.max()), 0.0)]
+        return _log_closeness(parts), nearest, int(members[at])
 
-    def _contrast(self, nearest: float, whole: Floats) -> float:
+    @cached_property
+    def _vector_steps(self) -> tuple[Floats, ...]:
+        """The factors of the vectors of the prompts of each class, at their original lengths."""
+        steps = self.steps * self.lengths
+        return tuple(steps[members] for members in self._by_class)
+
+    def _contrast(self, nearest: float, message: MessageRow) -> float:
         """Return by how much a similarity exceeds that of the nearest rival, if that is above 0."""
-        _, rival = self._similarities(-1, whole)
-        return nearest - float(rival.max(initial=0.0)) / _length_of(whole)
-
-    def _similarities(self, intent: int, whole: Floats) -> tuple[Floats, Floats]:
-        of_grams = whole[self.dim :]
-        # A message has few of the n-grams: the other columns need not be read.
-        used = np.flatnonzero(of_grams)
-        return self._columns(intent).similarities(whole[: self.dim], of_grams, used)
+        _, rival = self._columns(-1).products(message)
+        return nearest - float(rival.max(initial=0.0)) / message.length
 
 
 def _prediction_without_prompts() -> Prediction:
@@ -572,10 +574,11 @@ def _prediction_without_prompts() -> Prediction:
         has_known_features=False,
         inside=0.0,
         is_unsupported=False,
-        closeness=float(log_closeness(np.zeros(2, np.float32))),
+        closeness=_log_closeness((0.0, 0.0)),
         nearest="",
     )
 
 
-def _length_of(row: Floats) -> float:
-    return max(math.sqrt(float(row @ row)), 1e-9)
+def _log_closeness(near: Sequence[float]) -> float:
+    """Return `log_closeness` of one message."""
+    return sum(math.log(max(value, 0.01)) for value in near) * 2 / len(near)

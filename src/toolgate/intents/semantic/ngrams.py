@@ -163,8 +163,11 @@ def _counted(texts: Sequence[str]) -> FeatureCounts:
     """Return the distinct features of texts, the index of the text of each, and its count there."""
     features, owners = _features([_framed_words(text) for text in texts])
     # Sorting makes equal features of a text adjacent, so that runs are counts.
-    order = np.lexsort((features, owners))
-    features, owners = features[order], owners[order]
+    if len(texts) == 1:
+        features.sort()
+    else:
+        order = np.lexsort((features, owners))
+        features, owners = features[order], owners[order]
     new = np.ones(len(features), np.bool_)
     new[1:] = (features[1:] != features[:-1]) | (owners[1:] != owners[:-1])
     starts = np.flatnonzero(new)

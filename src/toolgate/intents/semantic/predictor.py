@@ -10,13 +10,12 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 import numpy as np
 
 from toolgate.errors import EmbedderError
 from toolgate.intents.base import DetectionLimits
-from toolgate.intents.semantic.model import HOPELESS, Prediction, SemanticModel
+from toolgate.intents.semantic.model import HOPELESS, ClassScores, Prediction, SemanticModel
 from toolgate.intents.semantic.ngrams import count_features, folded_rows, normalize_text
 from toolgate.intents.semantic.readings import message_vectors
 from toolgate.intents.semantic.scores import Floats
@@ -47,14 +46,13 @@ class LimitedModel:
     """Limits of individual intents, by name."""
 
     def judge(
-        self, text: str, row: Floats, logits: Floats, odds: float, *, may_be_rough: bool
+        self, text: str, row: Floats, scores: ClassScores, *, may_be_rough: bool
     ) -> Prediction:
-        """Return the prediction for a message whose row, logits and log odds are known."""
+        """Return the prediction for a message whose row and class scores are known."""
         return self.model.judge(
             text,
             row,
-            logits,
-            odds,
+            scores,
             limits=self.limits,
             pack_limits=self.pack_limits,
             own_limits=self.own_limits,
@@ -150,23 +148,12 @@ class Predictor:
         self._latest: Sequence[MessagePredictions] = ()
         # Models without prompts cannot be compared with others: their predictions are empty.
         self._compared = [at for at, m in enumerate(self._models) if m.model.is_intent.any()]
-        fitted = [self._models[at].model for at in self._compared]
-        if fitted:
+        self._fitted = [self._models[at].model for at in self._compared]
+        if self._fitted:
             # One column per model, so that the weights of a feature are next to each other.
-            self._rarities = np.stack([model.grams.rarity for model in fitted], axis=1)
-        order: list[int] = []
-        starts: list[int] = []
-        for model in fitted:
-            first = len(order)
-            intents = np.flatnonzero(model.is_intent)
-            others = np.flatnonzero(~model.is_intent)
-            starts += [first, first + len(intents)]
-            order += [first + int(at) for at in (*intents, *others)]
-        self._order, self._starts = np.asarray(order, np.intp), np.asarray(starts, np.intp)
-        self._sizes = np.diff([*starts, len(order)]) if starts else np.zeros(0, np.intp)
-        curves = np.array([model.inside_curve[:2] for model in fitted], np.float32)
-        self._curves = curves.reshape(-1, 2)
-        self._least = np.array([self._models[at].least_evidence for at in self._compared])
+            self._rarities = np.stack([model.grams.rarity for model in self._fitted], axis=1)
+        self._shares = np.array([[model.share] for model in self._fitted], np.float32)
+        self._least = [self._models[at].least_evidence for at in self._compared]
 
     def remembers(self, text: str) -> bool:
         """Whether the predictions for a text are cached."""
@@ -203,66 +190,56 @@ class Predictor:
                 for text, vector in zip(texts, vectors, strict=True)
             ]
         grams = folded_rows(self._rarities, count_features(texts), len(texts))
-        rows: list[list[Floats]] = []
-        logits: list[Floats] = []
-        for column, at in enumerate(self._compared):
-            model = self._models[at].model
-            rows.append(
-                [
-                    model.row(of_text, vector)
-                    for of_text, vector in zip(grams[:, column], vectors, strict=True)
-                ]
+        return [
+            self._judged(text, vector, of_text, is_part=number > 0)
+            for number, (text, vector, of_text) in enumerate(
+                zip(texts, vectors, grams, strict=True)
             )
-            logits.append(model.linear.logits(np.array(rows[-1])))
-        odds = self._log_odds(np.concatenate(logits, axis=1))
-        evidence = self._curves[:, 0] + self._curves[:, 1] * odds
-        possible = evidence >= self._least
-        likeliest = evidence.argmax(axis=1)
-        # It explains why nothing was detected; nobody asks that about a part of a message.
-        possible[0, likeliest[0]] = True
+        ]
 
-        def judge(text: str, number: int, at: int, *, may_be_rough: bool = False) -> Prediction:
+    def _judged(
+        self, text: str, vector: Floats | None, grams: Floats, *, is_part: bool
+    ) -> MessagePredictions:
+        """Return the predictions for a message, or for a part of one, with these n-grams."""
+        rows = self._rows(grams, vector)
+        scores = [model.class_scores(row) for model, row in zip(self._fitted, rows, strict=True)]
+        evidence = [
+            model.inside_curve[0] + model.inside_curve[1] * score.odds
+            for model, score in zip(self._fitted, scores, strict=True)
+        ]
+        likeliest = max(range(len(evidence)), key=evidence.__getitem__)
+
+        def judge(at: int, *, may_be_rough: bool = False) -> Prediction:
             column = self._compared.index(at)
             return self._models[at].judge(
-                text,
-                rows[column][number],
-                logits[column][number],
-                float(odds[number, column]),
-                may_be_rough=may_be_rough,
+                text, rows[column], scores[column], may_be_rough=may_be_rough
             )
 
-        predictions: list[MessagePredictions] = []
-        for number, (text, vector) in enumerate(zip(texts, vectors, strict=True)):
-            # The only model has to explain why it detected nothing in a message.
-            may_be_rough = number > 0 or len(self._models) > 1
-            columns = np.flatnonzero(possible[number]).tolist()
-            among = [self._compared[column] for column in columns]
-            predictions.append(
-                MessagePredictions(
-                    text,
-                    vector,
-                    self._models,
-                    {at: judge(text, number, at, may_be_rough=may_be_rough) for at in among},
-                    self._compared[int(likeliest[number])],
-                    partial(judge, text, number),
-                )
-            )
-        return predictions
+        # The only model has to explain why it detected nothing in a message.
+        may_be_rough = is_part or len(self._models) > 1
+        predictions = {
+            at: judge(at, may_be_rough=may_be_rough)
+            for column, at in enumerate(self._compared)
+            # The likeliest explains why nothing was detected; nobody asks that about a part.
+            if evidence[column] >= self._least[column] or (column == likeliest and not is_part)
+        }
+        return MessagePredictions(
+            text, vector, self._models, predictions, self._compared[likeliest], judge
+        )
 
-    def _log_odds(self, logits: Floats) -> Floats:
-        """Return the log odds that a message is for any of the intents of each pack.
-
-        Args:
-            logits: Shape (texts, classes of all models).
-
-        Returns:
-            Shape (texts, models).
-        """
-        ordered = logits[:, self._order]
-        top = np.maximum.reduceat(ordered, self._starts, axis=1)
-        shifted = np.exp(ordered - np.repeat(top, self._sizes, axis=1))
-        sums = top + np.log(np.add.reduceat(shifted, self._starts, axis=1))
-        return sums[:, ::2] - sums[:, 1::2]
+    def _rows(self, grams: Floats, vector: Floats | None) -> Floats:
+        """Return shape (models, columns): what a message is classified by in each model."""
+        if vector is None:
+            rows = [
+                model.row(of_model, None)
+                for model, of_model in zip(self._fitted, grams, strict=True)
+            ]
+            return np.array(rows)
+        dim = len(vector)
+        rows = np.empty((len(grams), dim + grams.shape[1]), np.float32)
+        rows[:, :dim] = vector
+        np.multiply(grams, self._shares, out=rows[:, dim:])
+        return rows
 
 
 async def message_vector(embedder: Embedder | None, text: str) -> Floats | None:

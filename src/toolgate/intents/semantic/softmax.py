@@ -20,7 +20,6 @@ __all__ = [
     "TrainingCancelledError",
     "fit_softmax",
     "inverse_curvature",
-    "softmax",
 ]
 
 Floats = NDArray[np.float32]
@@ -44,15 +43,8 @@ class LinearModel:
     """Shape (classes,)."""
 
     def logits(self, rows: Floats) -> Floats:
-        """Return shape (rows, classes); `softmax` converts them to probabilities."""
+        """Return shape (rows, classes)."""
         return rows @ self.weights + self.constants
-
-
-def softmax(logits: Floats) -> Floats:
-    """Return probabilities along the last axis."""
-    # Subtracting the maximum prevents overflow in exp and changes no probability.
-    shifted = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    return shifted / shifted.sum(axis=-1, keepdims=True)
 
 
 class TrainingCancelledError(Exception):

@@ -151,6 +151,16 @@ def _dictionary(language: str) -> Mapping[tuple[str, ...], str]:
     return {**stemmed, **written}
 
 
+@cache
+def _lengths(language: str) -> Mapping[str, int]:
+    """Return the length of the longest expression that begins with each word of a dictionary."""
+    lengths: dict[str, int] = {}
+    for expression in _dictionary(language):
+        first = next(iter(expression), "")
+        lengths[first] = max(len(expression), lengths.get(first, 0))
+    return lengths
+
+
 def _usual(words: Sequence[str], language: str) -> str | None:
     """Return the English for consecutive words; None if they are unknown."""
     dictionary = _dictionary(language)
@@ -192,7 +202,9 @@ def _from_spaced(words: Sequence[str], language: str) -> EnglishReading:
 
 def _longest_expression(words: Sequence[str], language: str) -> tuple[str | None, int]:
     """Return the English for the longest known prefix, and its word count; else None and 1."""
-    for length in range(len(words), 0, -1):
+    lengths, first = _lengths(language), words[0]
+    longest = max(lengths.get(fold(first), 0), lengths.get(_stem(first, language), 0))
+    for length in range(min(longest, len(words)), 0, -1):
         if usual := _usual(words[:length], language):
             return usual, length
     return None, 1

@@ -24,8 +24,17 @@ LONGEST = (
     "tests/packs/builtin/sql/test_postgres_user_code.py",
     "tests/cli/test_detect.py",
     "tests/benchmarks/test_tail.py",
+    "qdrant",
+    "real-servers",
+    "tests/cli/test_agent_with_a_shell.py",
+    "tests/search/test_phrases.py",
+    "tests/search/test_learning_quality.py",
+    "tests/search/test_quality.py",
+    "tests/cli/test_shipped_packs.py",
+    "tests/real/test_replicas.py",
+    "tests/real/test_footprint.py",
 )
-"""Modules and groups that take over ten seconds although they have few tests.
+"""Modules and groups that take over five seconds although they have few tests.
 
 At the end of a run, one of them would keep one process busy and leave the others without work.
 """

@@ -4,6 +4,7 @@ import json
 import re
 import signal
 import sys
+import urllib.error
 import urllib.request
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -30,8 +31,11 @@ from tests.real.processes import (
     wait_until,
 )
 from tests.server.http_gateway import headers_for, modern
+from toolgate.app.app import open_app
 from toolgate.audit import ChainSigner, verify_audit
+from toolgate.settings import Settings, StoreSettings
 from toolgate.store import AuditFilter, make_store
+from toolgate.types import Caller
 
 pytestmark = [
     pytest.mark.anyio,
@@ -198,13 +202,46 @@ async def test_with_open_a_gateway_without_its_store_runs_and_says_so(
             await load.until_answered(5)
         assert load.refused == []
         assert running.metric("toolgate_store_up") == 0
-        until = "it works again" if outage is full else "a restart"
         wait_until(
-            lambda: log_has(running.log, f"WARNING: nothing is kept until {until}"),
+            lambda: log_has(running.log, "WARNING: nothing is kept until the store works again"),
             within_s=HANG_S,
             what="a warning",
         )
     assert (folder / "ledger.txt").read_text().count("\n") >= 5
+
+
+async def test_a_gateway_without_its_store_starts_anew_once_it_can_be_opened(
+    folder: Path, postgres: PostgresServer
+) -> None:
+    """On the same port and with the tokens of the store; somebody had to restart it."""
+    link = folder / "pg"
+    link.symlink_to(postgres.folder)
+    url = postgres.new_database().replace(postgres.folder, str(link))
+    async with open_app(Settings(store=StoreSettings(url=url))) as app:
+        created = await app.gateway.admin.create_token(Caller.local(), "anna", roles=("admin",))
+    link.unlink()
+    store = Outage(url=url, reason="", end=lambda _: None, prelude=SHORT_WAIT)
+    with starting(folder, store, auth="required") as running:
+        running.wait_ready("ledger")
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            await anyio.to_thread.run_sync(call_as, running, created.secret, "before")
+        assert refused.value.code == 401
+        link.symlink_to(postgres.folder)
+
+        def called() -> str | None:
+            try:
+                return call_as(running, created.secret, "after")
+            except (urllib.error.URLError, ConnectionError):
+                return None
+
+        def call() -> str:
+            return wait_until(called, within_s=HANG_S, what="a gateway with its store")
+
+        assert "after" in await anyio.to_thread.run_sync(call)
+        log = running.log.read_text("utf-8")
+    assert "the store can be used again" in log
+    assert "Traceback" not in log
+    assert (folder / "ledger.txt").read_text().split() == ["after"]
 
 
 async def test_a_new_store_is_kept_once_its_disk_has_room(folder: Path) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
+import anyio
 import orjson
 
 from toolgate.base.processes.loop_monitor import LoopMonitor
@@ -302,6 +303,7 @@ def fake_app(gateway: FakeGateway, **serve_settings: Any) -> Any:
         store=None,
         limit_shutdown=lambda: None,
         store_problem="",
+        needs_restart=anyio.Event(),
         permissions=SimpleNamespace(
             on_session_end=lambda listener: None, announce_session_end=announced
         ),

@@ -148,6 +148,11 @@ class App:
         return self.store_outage.reason
 
     @property
+    def needs_restart(self) -> anyio.Event:
+        """Set when a gateway that runs without its store has to start anew to use it."""
+        return self.store_outage.needs_restart
+
+    @property
     def settings(self) -> Settings:
         """The current settings."""
         return self.current_settings.current

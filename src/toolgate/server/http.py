@@ -79,10 +79,11 @@ async def serve(
     on_ready: Callable[[str], str | None] | None = None,
     on_reload: Callable[[], Awaitable[None]] | None = None,
     worker: Worker | None = None,
-) -> None:
+) -> bool:
     """Serve until SIGTERM or SIGINT, after which running calls get `serve.drain_s`.
 
-    A second signal ends the process at once.
+    A second signal ends the process at once. Returns False if no signal ended it, but the gateway
+    needs a restart.
 
     Args:
         app: The opened gateway.
@@ -124,9 +125,10 @@ async def serve(
         is_exempt=application.is_trusted_proxy,
     )
     server = _Server(config, ClientConnections(limits))
+    stopper = _SignalHandler(application, server, drain_s=settings.drain_s, on_reload=on_reload)
     async with application.running(), anyio.create_task_group() as tasks:
-        stopper = _SignalHandler(application, server, drain_s=settings.drain_s, on_reload=on_reload)
         tasks.start_soon(stopper.run)
+        tasks.start_soon(stopper.restart, app.needs_restart)
         if worker is not None:
             tasks.start_soon(stopper.retire, worker.retirement)
         server.open()
@@ -145,6 +147,7 @@ async def serve(
             with anyio.CancelScope(shield=True):
                 await server.close(listener)
         tasks.cancel_scope.cancel()
+    return stopper.was_signalled
 
 
 class _Server(Server):
@@ -223,6 +226,11 @@ class _SignalHandler:
         self._on_reload = on_reload
         self._stop_signals = 0
 
+    @property
+    def was_signalled(self) -> bool:
+        """Whether the process is to end."""
+        return self._stop_signals > 0
+
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Handle signals until cancelled."""
         signals_handled = [signal.SIGTERM, signal.SIGINT]
@@ -254,6 +262,12 @@ class _SignalHandler:
         await self._application.wait_until_idle()
         if not self._stop_signals:
             self._stop_signals += 1
+            await self._stop()
+
+    async def restart(self, begin: anyio.Event) -> None:
+        """Stop gracefully once `begin` is set, so that the caller can start the gateway anew."""
+        await begin.wait()
+        if not self._stop_signals:
             await self._stop()
 
     async def _stop(self) -> None:

@@ -23,8 +23,8 @@ log = logging.getLogger(__name__)
 _IN_MEMORY = "sqlite://"
 _RETRY_S = 1.0
 """Seconds between two attempts to open the store (chosen)."""
-_MOVE_S = 5.0
-"""Seconds between two attempts to move a store from memory to its disk (chosen)."""
+_AGAIN_S = 5.0
+"""Seconds between two attempts while a gateway runs without its store (chosen)."""
 
 
 class VectorStores:
@@ -79,26 +79,47 @@ class Storage:
 class StoreOutage:
     """A configured store that could not be opened at the start."""
 
-    def __init__(self) -> None:
-        """Start without an outage."""
+    def __init__(self, url: str) -> None:
+        """Start without an outage of the store at `url`."""
+        self._url = url
         self.reason = ""
         """Why nothing is kept; empty if the store can be used."""
-        self.ends_itself = False
+        self.moves_to_disk = False
         """Whether what is in memory is moved to the store once that works."""
+        self.needs_restart = anyio.Event()
+        """Set when the store can be used by a gateway that starts anew."""
 
     async def end(self, store: Store) -> None:
-        """Move a store that began in memory to its disk as soon as that works."""
-        while self.ends_itself and isinstance(store, RelocatableStore):
-            await anyio.sleep(_MOVE_S)
-            try:
-                await store.move_to_disk()
-            except StoreError as error:
-                if not error.retryable:
-                    self.reason, self.ends_itself = error.full_text, False
-                    log.critical("nothing is kept until a restart", extra={"error": self.reason})
-                continue
-            self.reason, self.ends_itself = "", False
+        """Use the store as soon as that works.
+
+        What began in memory moves to an empty disk. A store with contents of its own has other
+        tokens, servers and keys, so the gateway has to start anew with it.
+        """
+        while self.reason and not self.needs_restart.is_set():
+            await anyio.sleep(_AGAIN_S)
+            if self.moves_to_disk and isinstance(store, RelocatableStore):
+                await self._move_to_disk(store)
+            elif await self._can_open():
+                log.warning("the store can be used again, by a gateway that starts anew")
+                self.needs_restart.set()
+
+    async def _move_to_disk(self, store: RelocatableStore) -> None:
+        try:
+            await store.move_to_disk()
+        except StoreError as error:
+            if not error.retryable:
+                self.reason, self.moves_to_disk = error.full_text, False
+        else:
+            self.reason = ""
             log.warning("the store can be written: what was in memory is in it now")
+
+    async def _can_open(self) -> bool:
+        try:
+            store, _ = await _open(self._url, 0.0)
+        except StoreError:
+            return False
+        await store.close()
+        return True
 
 
 async def open_storage(stack: AsyncExitStack, settings: Settings, *, wait_s: float) -> Storage:
@@ -115,7 +136,8 @@ async def open_storage(stack: AsyncExitStack, settings: Settings, *, wait_s: flo
         StoreError: The store cannot be opened.
         StoreVersionError: Its schema must be upgraded, or is newer than this version.
     """
-    url, outage = settings.store.url or default_store_url(), StoreOutage()
+    url = settings.store.url or default_store_url()
+    outage = StoreOutage(url)
     try:
         store, key = await _open(url, wait_s)
     except StoreError as error:
@@ -123,10 +145,9 @@ async def open_storage(stack: AsyncExitStack, settings: Settings, *, wait_s: flo
             raise
         outage.reason = error.full_text
         begun = await _begin_in_memory(url)
-        outage.ends_itself = begun is not None
+        outage.moves_to_disk = begun is not None
         log.critical(
-            "the store cannot be opened: running without one, nothing is kept; %s",
-            "retrying" if outage.ends_itself else "restart to use it",
+            "the store cannot be opened: running without one, nothing is kept; retrying",
             extra={"error": outage.reason},
         )
         if begun is None:

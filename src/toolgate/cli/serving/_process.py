@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime
 from time import monotonic
+from urllib.parse import urlsplit
 
 import anyio
 from anyio.abc import TaskGroup
@@ -63,7 +64,8 @@ def serve(loaded: Settings, host: str | None, port: int | None) -> int:
     """Serve over HTTP until SIGINT or SIGTERM."""
     logs.set_up(loaded.log, verbose=shared_options().verbose)
     with interrupt_on_sigterm():
-        anyio.run(_serve, loaded, host, port)
+        while (again_on := anyio.run(_serve, loaded, host, port)) is not None:
+            loaded, port = load_settings(), again_on
     return 0
 
 
@@ -76,7 +78,8 @@ def serve_as_worker(host: str, worker: SupervisedWorker) -> int:
     return 0
 
 
-async def _serve(loaded: Settings, host: str | None, port: int | None) -> None:
+async def _serve(loaded: Settings, host: str | None, port: int | None) -> int | None:
+    """Serve until a signal; return the port on which to start anew, if the store requires that."""
     run: RunFile | None = None
     began = utc_now()
     listen_host = host or loaded.serve.host
@@ -132,7 +135,8 @@ async def _serve(loaded: Settings, host: str | None, port: int | None) -> None:
         had_terminal = sys.stderr.isatty()
         tasks.start_soon(_watch_configuration, app, announce_files)
         try:
-            await http.serve(app, host=host, port=port, on_ready=ready, on_reload=reload)
+            is_over = await http.serve(app, host=host, port=port, on_ready=ready, on_reload=reload)
+            return None if is_over else urlsplit(app.logins.links.base).port
         finally:
             if run is not None:
                 run_file.remove(run)
@@ -251,8 +255,7 @@ async def _report_start(
     if workers > 1:
         _print(f"  workers       {workers}, each with its own connections to the servers below")
     if app.store_problem:
-        until = "it works again" if app.store_outage.ends_itself else "a restart"
-        _print(f"  WARNING: nothing is kept until {until}, the store fails: {app.store_problem}")
+        _print(f"  WARNING: nothing is kept until the store works again: {app.store_problem}")
     for notice in app.settings.notices:
         _print(f"  note: {notice}")
     for run in other_gateways:

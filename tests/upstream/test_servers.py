@@ -1,11 +1,13 @@
 """The state machine of a server, seen through the gateway: what a call meets when things break."""
 
+import sys
 from typing import Any
 
 import anyio
 import pytest
 
 from tests.limits import HANG_S
+from toolgate.app.app import open_app
 from toolgate.errors import (
     CannotAskError,
     ConnectionLostError,
@@ -15,8 +17,9 @@ from toolgate.errors import (
     TimedOutError,
 )
 from toolgate.gateway import visible_catalog
+from toolgate.settings import Settings, StoreSettings
 from toolgate.testing import FakePeer, FakeUpstream, memory_app, text_result
-from toolgate.types import Caller, Json
+from toolgate.types import Caller, Json, ServerSpec
 
 pytestmark = pytest.mark.anyio
 
@@ -481,3 +484,19 @@ async def test_the_log_says_once_that_a_server_is_down_and_that_it_is_back(
         ("INFO", "server is back"),
     ]
     assert vars(logged[0])["error"] == "The connection was refused."
+
+
+async def test_the_log_says_why_a_program_ended(caplog: pytest.LogCaptureFixture) -> None:
+    """It said only `The process exited with status 125.`, while `toolgate status` knew more."""
+    caplog.set_level("WARNING", logger="toolgate.upstream.server")
+    program = "import sys; sys.exit('Cannot connect to the Docker daemon.')"
+    options = {"command": sys.executable, "args": ["-c", program]}
+    spec = ServerSpec(name="a", kind="stdio", options=options)
+    async with open_app(
+        Settings(servers=(spec,), store=StoreSettings(url="sqlite://")), wait_s=0
+    ) as app:
+        await state_of(app, "a", "down")
+    [record] = [r for r in caplog.records if r.getMessage() == "server is down"]
+    assert vars(record)["error"] == (
+        "The process exited with status 1. Cannot connect to the Docker daemon."
+    )

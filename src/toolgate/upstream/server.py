@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import anyio
 
+from toolgate.base.processes.error_line import telling_line
 from toolgate.errors import (
     ConnectionLostError,
     InvalidAnswerError,
@@ -287,7 +288,8 @@ class UpstreamServer:
         if state != self.state:
             previous, self.state = self.state, state
             if state == "down":
-                error = self._secrets.mask(self.last_error or "")
+                reasons = filter(None, (self.last_error, telling_line(self._stderr)))
+                error = self._secrets.mask(" ".join(reasons))
                 log.warning("server is down", extra={"server": self.name, "error": error})
             elif previous == "down":
                 log.info("server is back", extra={"server": self.name})

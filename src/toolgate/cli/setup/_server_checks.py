@@ -10,8 +10,9 @@ from typing import Final, cast
 import anyio
 
 from toolgate import settings
-from toolgate.app.failure_causes import Cause, find_cause, telling_line
+from toolgate.app.failure_causes import Cause, find_cause
 from toolgate.base.processes import run_file
+from toolgate.base.processes.error_line import telling_line
 from toolgate.cli.client._gateway_client import GatewayClient
 from toolgate.cli.setup._check import Check
 from toolgate.cli.terminal._output import plural

@@ -101,6 +101,21 @@ async def test_no_program_escapes(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert largest < MAX_PROCESS_MB * 2**20
 
 
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="only Linux lists threads there")
+@pytest.mark.anyio
+async def test_programs_leave_the_cpu_to_the_gateway() -> None:
+    """Every thread of the sandbox has a lower priority, in a reused process too."""
+    sandbox = monty.build(monty.Options(processes=1))
+    before, own = set(children()), os.getpriority(os.PRIO_PROCESS, 0)
+    for _ in range(2):
+        await outcome(sandbox, "1")
+        (worker,) = set(children()) - before
+        threads = [int(path.name) for path in Path(f"/proc/{worker.pid}/task").iterdir()]
+        assert min(os.getpriority(os.PRIO_PROCESS, thread) for thread in threads) >= 10
+    assert os.getpriority(os.PRIO_PROCESS, 0) == own
+    await sandbox.aclose()
+
+
 def rss_of(process: psutil.Process) -> int:
     try:
         if process.cmdline() == psutil.Process().cmdline():

@@ -34,6 +34,7 @@ from pydantic_monty import (
 )
 
 from toolgate.base.processes.liveness import end_at_once
+from toolgate.base.processes.priority import lower_priority
 from toolgate.errors import ProgramError
 from toolgate.models.sandboxes._type_problems import type_problems
 from toolgate.models.sandboxes._worker_threads import WorkerThreads
@@ -346,6 +347,7 @@ class MontyExecution:
             if self._state == "new":
                 self._session.__enter__()
                 self._state, self._pid = "open", self._session.worker_pid
+                lower_priority(self._pid)
                 if self._is_cancelled:
                     self._kill()
             snapshot, steps = _to_the_next_wait(work(), self._settled_names)

@@ -86,7 +86,7 @@ class App:
         tasks: BackgroundTasks,
     ) -> None:
         self.current_settings = parts.settings
-        """Returns the current settings."""
+        """The holder of the current settings."""
         self.gateway = parts.gateway
         """All operations, by subject."""
         self.store = parts.storage.store

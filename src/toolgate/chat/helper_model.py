@@ -1,12 +1,11 @@
 """Short answers of a chat model, for use outside of turns."""
 
-from collections.abc import Callable
 from typing import Literal
 
 import anyio
 
 from toolgate.models.llm import ChatRequest, Message, ModelRegistry
-from toolgate.settings import ChatSettings
+from toolgate.settings import CurrentSettings
 
 __all__ = ["HelperModel"]
 
@@ -14,7 +13,7 @@ __all__ = ["HelperModel"]
 class HelperModel:
     """Asks the model of `chat.helper_model`, or the default model."""
 
-    def __init__(self, models: ModelRegistry, settings: Callable[[], ChatSettings]) -> None:
+    def __init__(self, models: ModelRegistry, settings: CurrentSettings) -> None:
         self._models = models
         self._settings = settings
 
@@ -38,5 +37,5 @@ class HelperModel:
             purpose=purpose,
         )
         with anyio.fail_after(timeout_s):
-            name = self._models.name_of(self._settings().helper_model or None)
+            name = self._models.name_of(self._settings.current.chat.helper_model or None)
             return (await self._models.complete(name, request)).message.text

@@ -118,7 +118,7 @@ class ChatService:
             )
         except Exception as error:
             run.error = error
-            text = friendly(error, issue_url=self._services.settings().issue_url)
+            text = friendly(error, issue_url=self._services.settings.current.chat.issue_url)
             code = error.code if isinstance(error, ToolgateError) else "internal"
             if not isinstance(error, ToolgateError):
                 log.exception("turn failed", extra={"turn": run.run_id})
@@ -137,7 +137,7 @@ class ChatService:
     async def _alone(self, run: Run, request: TurnRequest) -> Outcome:
         """Run a turn whose conversation the client stores."""
         choices = choices_from(
-            self._services.settings(),
+            self._services.settings.current.chat,
             await self.threads.project_settings(request.caller),
             {},
             request.choices,
@@ -241,7 +241,7 @@ class ChatService:
             caller=replace(request.caller, conversation=conversation),
             turn_id=run.run_id,
             choices=choices,
-            budget=Budget(settings=self._services.settings()),
+            budget=Budget(settings=self._services.settings.current.chat),
             emit=run.emit,
         )
 

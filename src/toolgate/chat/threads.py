@@ -1,6 +1,6 @@
 """Chat threads: their settings, messages, costs and deletion."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 from time import monotonic
 
@@ -9,7 +9,7 @@ from toolgate.chat.base import Choices
 from toolgate.chat.transcript import message_views
 from toolgate.chat.turns.turn_settings import choices_from, read_choices
 from toolgate.models.llm import ModelRegistry
-from toolgate.settings import ChatSettings
+from toolgate.settings import CurrentSettings
 from toolgate.store import PROJECT_THREAD, StoredThread, ThreadRepository
 from toolgate.types import Caller, Json, json_array, json_object
 
@@ -23,7 +23,7 @@ class ThreadService:
     """The threads of callers, for reading and changing them."""
 
     def __init__(
-        self, store: ThreadRepository, settings: Callable[[], ChatSettings], models: ModelRegistry
+        self, store: ThreadRepository, settings: CurrentSettings, models: ModelRegistry
     ) -> None:
         self._store = store
         self._settings = settings
@@ -37,7 +37,7 @@ class ThreadService:
         """Return the settings that a turn would have now."""
         row = await self._thread_row(caller, thread) if thread is not None else None
         return choices_from(
-            self._settings(),
+            self._settings.current.chat,
             await self.project_settings(caller),
             row.settings if row is not None else {},
             asked or {},

@@ -1,13 +1,13 @@
 """The start of a turn in a thread: what it reads and writes in the transaction of its claim."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from toolgate.chat.base import Choices, TurnRequest
 from toolgate.chat.transcript import to_stored
 from toolgate.chat.turns.turn_settings import choices_from
 from toolgate.models.llm import Message
-from toolgate.settings import ChatSettings
+from toolgate.settings import CurrentSettings
 from toolgate.store import StoredMessage, StoredThread
 from toolgate.types import Json
 
@@ -33,7 +33,7 @@ class TurnStart:
         self,
         request: TurnRequest,
         run_id: str,
-        settings: Callable[[], ChatSettings],
+        settings: CurrentSettings,
         *,
         whole: Sequence[Message],
     ) -> None:
@@ -42,7 +42,7 @@ class TurnStart:
         Args:
             request: The request.
             run_id: Id of the turn.
-            settings: Returns the current table `[chat]`.
+            settings: The current settings.
             whole: The messages of the request, completed with calls that its client never saw.
         """
         self._request = request
@@ -62,8 +62,8 @@ class TurnStart:
         Raises:
             ArgumentError: A setting of the request does not exist, or its value is invalid.
         """
-        asked = self._request.choices
-        self.choices = choices_from(self._settings(), project_settings, thread.settings, asked)
+        defaults, asked = self._settings.current.chat, self._request.choices
+        self.choices = choices_from(defaults, project_settings, thread.settings, asked)
         self.stored = messages
         if self._request.resumes:
             return ()

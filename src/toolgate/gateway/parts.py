@@ -146,7 +146,7 @@ class GatewayContext:
         receipts: Receipts,
     ) -> None:
         self.settings = settings
-        """Returns the active settings."""
+        """The current settings."""
         self.catalog = servers.catalog
         """The tools of all servers."""
         self.access = access.policy

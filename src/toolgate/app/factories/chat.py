@@ -34,7 +34,7 @@ class ChatModels:
             default=tables.chat.model,
         )
         """All configured models."""
-        self._helper = HelperModel(self.registry, lambda: settings.current.chat)
+        self._helper = HelperModel(self.registry, settings)
 
     def helper(self) -> HelperModel | None:
         """The model for short questions outside of turns; None if no model is configured."""
@@ -61,7 +61,7 @@ class ChatFactory:
         """Create the factory without starting a chat.
 
         Args:
-            settings: Returns the current settings.
+            settings: The current settings.
             models: The chat models.
             gateway: Finds and runs the tools of turns.
             prompts: Prompts for the models.
@@ -73,7 +73,7 @@ class ChatFactory:
             gateway=gateway,
             models=models.registry,
             prompts=prompts,
-            settings=lambda: settings.current.chat,
+            settings=settings,
         )
         self._threads = threads
         self._engine: _LateEngine | None = None

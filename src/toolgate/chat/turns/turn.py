@@ -23,7 +23,7 @@ from toolgate.models.llm import (
     TokenUsage,
 )
 from toolgate.prompts import Prompts
-from toolgate.settings import ChatSettings
+from toolgate.settings import ChatSettings, CurrentSettings
 from toolgate.store import StoredArtifact, StoredSpending
 from toolgate.types import Caller, Json
 
@@ -47,8 +47,8 @@ class TurnServices:
     prompts: Prompts
     """Texts for the models."""
 
-    settings: Callable[[], ChatSettings]
-    """Returns the current table `[chat]`."""
+    settings: CurrentSettings
+    """The current settings."""
 
     beginning: anyio.CapacityLimiter = field(
         default_factory=lambda: anyio.CapacityLimiter(_BEGIN_AT_ONCE)
@@ -182,7 +182,7 @@ class Turn:
     @property
     def settings(self) -> ChatSettings:
         """Table `[chat]`."""
-        return self.services.settings()
+        return self.services.settings.current.chat
 
     @property
     def helper(self) -> str:

@@ -352,19 +352,20 @@ class RequestAttempt:
         limit_s = float(table.timeouts_s.get(purpose, _TIMEOUTS_S[purpose]))
         request = _as_understood(self._request, table, self.model)
         self.asked += 1
+        who = adapter.identity
         stream = cast("AsyncGenerator[Delta]", adapter.stream(request))
         wait_s, has_finished = table.first_token_s, False
         async with aclosing(stream) as pieces:
             while True:
                 left_s = limit_s - (models.current_time() - began)
-                delta = await _next(pieces, min(wait_s, left_s), adapter.identity)
+                delta = await _next(pieces, min(wait_s, left_s), who)
                 if delta is None:
                     break
                 has_finished = has_finished or isinstance(delta, Finish)
                 wait_s = table.silence_s
                 yield delta
         if not has_finished and not self.gathering.has_begun:
-            raise ModelUnavailableError(f"The model {adapter.identity} answered nothing.")
+            raise ModelUnavailableError(f"The model {who} answered nothing.")
 
 
 async def _next(pieces: AsyncIterator[Delta], within_s: float, who: str) -> Delta | None:

@@ -60,6 +60,9 @@ async def test_home_of_a_new_gateway_helps_with_the_first_server_and_client() ->
         assert 'href="/console/servers/add?pick=github"' in page
         add = await place.page("servers/add", pick="github")
         assert 'value="npx -y @modelcontextprotocol/server-github"' in add
+        gallery = re.compile(r'servers/add\?pick=([\w-]+)"')
+        assert gallery.findall(await place.page("servers/add", q=" Read-only ")) == ["postgres"]
+        assert "No matching servers." in await place.page("servers/add", q="xylophone")
         assert "GITHUB_PERSONAL_ACCESS_TOKEN=${env:GITHUB_PERSONAL_ACCESS_TOKEN}" in add
         snippets = _snippets(await place.page("connect"))
         address = "http://127.0.0.1:7420/mcp"

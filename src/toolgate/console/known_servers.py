@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-__all__ = ["KNOWN_SERVERS", "KnownServer"]
+__all__ = ["KNOWN_SERVERS", "KnownServer", "known_servers"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,3 +216,11 @@ KNOWN_SERVERS = (
     ),
 )
 """Tested by listing their tools through Toolgate, with npm and PyPI packages of autumn 2026."""
+
+
+def known_servers(word: str) -> list[KnownServer]:
+    """Return those with a word in the name or the description; all if it is empty."""
+    word = word.strip().lower()
+    return [
+        server for server in KNOWN_SERVERS if word in f"{server.name} {server.description}".lower()
+    ]

@@ -14,7 +14,7 @@ from toolgate.app.failure_causes import cause_of_status
 from toolgate.app.server_check import Trial, try_servers
 from toolgate.base.names import natural_order
 from toolgate.console.activity import RANGES, activity_of, range_asked
-from toolgate.console.known_servers import KNOWN_SERVERS
+from toolgate.console.known_servers import KNOWN_SERVERS, known_servers
 from toolgate.console.pages._bulk_actions import for_each
 from toolgate.console.pages.access.credentials import may_log_in
 from toolgate.console.request import PageRequest
@@ -277,7 +277,7 @@ async def _add_page(request: PageRequest) -> Response:
         found=candidates,
         looked=bool(request.query_value("found")),
         known=existing,
-        gallery=KNOWN_SERVERS,
+        gallery=known_servers(request.query_value("q")),
         picked=next(
             (known for known in KNOWN_SERVERS if known.name == request.query_value("pick")), None
         ),

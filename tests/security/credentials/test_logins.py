@@ -413,6 +413,21 @@ async def test_a_registration_is_kept_for_the_next_login(
     assert len(authorization.clients) == 1
 
 
+async def test_a_registration_is_for_the_issuer_that_gave_it(
+    authorization: AuthorizationServer, notes: ProtectedServer
+) -> None:
+    """A server that names another one later does not get the secret of the first there."""
+    authorization.auth_methods = ["client_secret_post"]
+    async with AuthorizationServer().running() as other, gateway(spec_of(notes)) as app:
+        await log_in(app, caller())
+        [client] = authorization.clients.values()
+        notes.names_issuer = other.url
+        await browse((await begun(app)).url)
+    [(_, asked)] = other.codes.values()
+    assert asked["client_id"] in other.clients
+    assert client["client_id"] not in other.clients
+
+
 async def test_a_client_may_name_itself_by_a_document(
     authorization: AuthorizationServer, notes: ProtectedServer
 ) -> None:

@@ -1,6 +1,8 @@
 """Logins at servers: found, made, shown, renewed, ended."""
 
+import sys
 from dataclasses import replace
+from types import FrameType
 from typing import Any
 
 import anyio
@@ -27,6 +29,7 @@ from toolgate.errors import (
     UnknownServerError,
     UnreachableError,
 )
+from toolgate.security.credentials import vault
 from toolgate.settings import CredentialSettings, Settings
 from toolgate.testing.authorization import AuthorizationServer, ProtectedServer
 
@@ -313,6 +316,46 @@ async def test_an_answer_is_taken_once_and_only_with_its_own_state(
             await app.logins.finish(caller=caller("eve"), **answer)
         with pytest.raises(HandleError):  # it is over now
             await app.logins.finish(caller=caller(), **answer)
+
+
+async def test_an_answer_costs_the_same_however_many_logins_are_open(
+    notes: ProtectedServer,
+) -> None:
+    """Anybody may send one without a token; it read all open logins from the store."""
+
+    async def steps(app: Any) -> int:
+        """Count the calls in the module that reads credentials."""
+        calls = 0
+
+        def profile(frame: FrameType, event: str, _argument: object) -> None:
+            nonlocal calls
+            calls += event == "call" and frame.f_code.co_filename == vault.__file__
+
+        sys.setprofile(profile)
+        try:
+            with pytest.raises(HandleError):
+                await app.logins.finish(state="made up", code="x")
+        finally:
+            sys.setprofile(None)
+        return calls
+
+    async with gateway(spec_of(notes)) as app:
+        await begun(app)
+        few = await steps(app)
+        for _ in range(20):
+            await begun(app)
+        assert 0 < await steps(app) < few + 20
+
+
+async def test_long_metadata_is_not_kept_with_each_open_login(
+    authorization: AuthorizationServer, notes: ProtectedServer
+) -> None:
+    authorization.metadata_extra = {"scopes_supported": ["x" * 1_000] * 500}
+    async with gateway(spec_of(notes, scopes=("read",))) as app:
+        await begun(app)
+        [row] = await app.store.credentials.select(kind="pending")
+        assert len(row.sealed) < 4_000
+        await log_in(app, caller())
 
 
 async def test_an_answer_of_another_authorization_server_is_not_taken(

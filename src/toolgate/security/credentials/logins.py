@@ -37,6 +37,12 @@ __all__ = ["Logins", "is_browser_mark"]
 
 CALLBACK = "/oauth/callback"
 DOCUMENT = "/oauth/client.json"
+_METADATA = {
+    *("issuer", "authorization_endpoint", "token_endpoint", "revocation_endpoint"),
+    "authorization_response_iss_parameter_supported",
+}
+"""What the end of a login needs of the authorization server's metadata."""
+
 _MARK = re.compile(r"[A-Za-z0-9_-]{20,100}")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 # Characters of a header or variable. Chosen: servers refuse headers beyond 8 to 16 KiB.
@@ -192,12 +198,8 @@ class Logins:
             HandleError: The login does not exist, is over, or belongs to somebody else.
             UpstreamError: The code yields no tokens.
         """
-        mark = _mark(state)
-        # Only a hash of the state is stored, so a copy of the database cannot finish a login. pop()
-        # deletes the row before anything is checked: a code can be tried once.
-        waiting = await self._desk.vault.all(kind="pending")
-        key = next((row.key for row in waiting if row.key.subject == mark), None)
-        pending_row = await self._desk.vault.pop(key) if key is not None else None
+        # pop() deletes the row before anything is checked: a code can be tried once.
+        pending_row = await self._desk.vault.pop(_key_of_pending(state))
         if pending_row is None or float(pending_row.secret["until"]) < self._desk.clock():
             raise HandleError(
                 "This answer belongs to no open login: it was finished or has expired.",
@@ -215,7 +217,7 @@ class Logins:
                 "This login was started by somebody else.",
                 hint="Start again, and stay in the same browser.",
             )
-        spec = self._spec_by_name(pending_row.key.server)
+        spec = self._spec_by_name(str(secret["server"]))
         subject = str(secret["subject"])
         await self._check_answer(spec, error, iss, secret, code)
         view = await self._keep(spec, subject, secret, code)
@@ -314,11 +316,14 @@ class Logins:
         state = secrets.token_urlsafe(32)
         until = self._desk.clock() + settings.login_s
         pending: Json = {
+            "server": spec.name,
             "subject": subject,
             "verifier": verifier,
             "redirect": redirect,
             "client": client,
-            "metadata": target.metadata.model_dump(mode="json", exclude_none=True),
+            "metadata": target.metadata.model_dump(
+                mode="json", include=_METADATA, exclude_none=True
+            ),
             "issuer": target.issuer,
             "resource": target.resource,
             "scope": target.scopes,
@@ -328,9 +333,7 @@ class Logins:
         }
         # Unfinished logins are deleted when another one starts.
         await self._desk.vault.delete(kind="pending", before=utc_now(plus_s=-settings.login_s))
-        await self._desk.vault.save(
-            key_of(spec.name, _mark(state), "pending"), pending, {}, quietly=True
-        )
+        await self._desk.vault.save(_key_of_pending(state), pending, {}, quietly=True)
         url = module.authorize_url(
             target, client=client, redirect=redirect, state=state, challenge=challenge
         )
@@ -506,6 +509,15 @@ def _unknown(name: str) -> UnknownServerError:
     return UnknownServerError(
         f"There is no server {name[:60]!r}.", hint="See: toolgate servers list"
     )
+
+
+def _key_of_pending(state: str) -> CredentialKey:
+    """Return the row of an unfinished login.
+
+    Only a hash of the state is stored, so a copy of the database cannot finish a login. The row
+    names no server, so that anybody's answer costs a single look-up.
+    """
+    return key_of("", _mark(state), "pending")
 
 
 def _mark(text: str) -> str:

@@ -92,6 +92,8 @@ class Vault:
         """Return and delete a credential that can be used once; None if it no longer exists."""
         credential = await self.get(key, fresh=True)
         self._cache.pop(key, None)
+        if credential is None:
+            return None
         # Of two simultaneous calls, only one deletes the row.
         gone = await self._rows.delete(
             key.server, subject=key.subject, kind=key.kind, project_id=key.project_id

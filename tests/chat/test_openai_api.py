@@ -5,7 +5,8 @@ import pytest
 
 from tests.chat.chat_gateway import chatting, check_pairs, contents, roles, streamed_text
 from tests.limits import HANG_S
-from toolgate.chat import TurnRequest
+from toolgate.chat import TurnRequest, friendly
+from toolgate.errors import MissingExtraError
 from toolgate.models.llm import Message
 from toolgate.settings import GuardTable, ModelTable, Settings
 from toolgate.testing import FakeUpstream, text_result
@@ -505,3 +506,9 @@ async def test_results_of_calls_that_nobody_made_are_not_sent_to_the_model() -> 
     assert status == 400
     assert "no message of the user" in body["error"]["message"]
     assert asked == 0
+
+
+def test_a_turn_without_a_library_says_how_to_install_it() -> None:
+    """`toolgate chat` named the library and not the command, and there is no log to look at."""
+    error = MissingExtraError("llm 'openai' needs the library 'openai'.", hint="Run: pip install x")
+    assert friendly(error).endswith("needs the library 'openai'. Run: pip install x")

@@ -2,6 +2,7 @@
 
 from toolgate.errors import (
     ContextTooLongError,
+    MissingExtraError,
     ModelError,
     ModelTimeoutError,
     ModelUnavailableError,
@@ -27,8 +28,8 @@ def friendly(error: Exception, *, issue_url: str = "") -> str:
         case _:
             context = ""
     reason = said_by(error.failed if isinstance(error, ToolgateError) else str(error))
-    if isinstance(error, ContextTooLongError):
-        reason = said_by(str(error))  # the user can do something about it
+    if isinstance(error, ContextTooLongError | MissingExtraError):
+        reason = said_by(str(error))  # who reads it can do something about it
     if not isinstance(error, ToolgateError) or not reason:
         reason = "an internal error; the log of the gateway says more."
     text = f"I'm sorry, I've run into a problem{context}: {reason}"

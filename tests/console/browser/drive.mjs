@@ -253,7 +253,7 @@ await page.context().close();
 // Every page, dark and on a phone, then light and wide; loaded once, by two at a time
 const pages = ["", "/go?q=note", "/servers", "/server?name=echo", "/server?name=notes", "/servers/add", "/tools", "/tools?q=note", "/tools?sort=-calls", "/connect", "/packs", "/pack?name=schema&check=1", "/settings", "/setting?name=mode", "/options/preview?patterns=notes", "/audit?live=1&q=notes", "/search?q=note&compare=words",  "/tool?key=notes:add", "/search?q=note&dense_weight=0.2", "/intents?message=hello", "/projects", "/project?name=web", "/tokens", "/token?name=anna", "/permissions", "/why?tool=notes:add&token=anna", "/guards", "/logins", "/approvals", "/audit", "/audit/verify", "/cost", "/chat", "/thread?name=first", "/prompts", "/prompt?name=vs-grade", "/connections", "/connections/log", "/evaluation", "/sessions", "/nothing", ...(process.env.MORE_PAGES ?? "").split(" ").filter(Boolean)];
 const every = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
-const looks = [["dark", 390, { type: "tag", values: every }], ["light", 1180, { type: "rule", values: ["color-contrast"] }]];
+const looks = [["dark", 390, { type: "tag", values: every }], ["light", 1180, { type: "rule", values: ["color-contrast", "label-content-name-mismatch"] }]];
 await api("execute", { toolKey: "notes:find", arguments: { words: "last" } }); // waits on the page of approvals
 async function judge() {
   const one = await open();

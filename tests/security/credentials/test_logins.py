@@ -239,6 +239,15 @@ async def test_a_user_gives_a_header_of_their_own_where_the_settings_ask_for_one
 # Without a person
 
 
+@pytest.mark.parametrize("value", ["a\r\nx-evil: 1", "a\x01", "a\x7f", "x" * 20_000])
+async def test_a_header_that_cannot_be_sent_is_not_kept(notes: ProtectedServer, value: str) -> None:
+    """With a control character, each connection failed with a traceback."""
+    async with gateway(spec_of(notes, headers=("X-Key",))) as app:
+        with pytest.raises(ArgumentError, match="cannot be sent"):
+            await app.logins.give(caller(), "notes", headers={"X-Key": value}, env={})
+        assert await app.logins.list(caller()) == []
+
+
 async def test_the_gateway_itself_gets_a_token_and_another_when_it_is_refused(
     authorization: AuthorizationServer, notes: ProtectedServer
 ) -> None:

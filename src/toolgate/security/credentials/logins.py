@@ -485,8 +485,11 @@ class Logins:
             )
         allowed = {name.lower() for name in spec.credentials.headers} | set(spec.credentials.env)
         for name, value in {**headers, **env}.items():
-            fits = _HEADER.fullmatch(name) if over_http else name and "=" not in name
-            if not fits or any(sign in value for sign in "\r\n\0") or len(value) > _MOST:
+            if over_http:  # as for headers in the settings
+                fits = _HEADER.fullmatch(name) and value.isprintable()
+            else:
+                fits = name and "=" not in name and not any(sign in value for sign in "\r\n\0")
+            if not fits or len(value) > _MOST:
                 raise ArgumentError(f"{name[:60]!r} or its value cannot be sent.")
             # Header names are case-insensitive (RFC 9110 section 5.1), variable names are not.
             normalized = name.lower() if over_http else name

@@ -235,6 +235,18 @@ async def test_a_server_named_like_a_module_is_named_as_programs_call_it() -> No
             assert "The server 'time' is time_ in a program." in await place.error(code)
 
 
+async def test_a_program_for_a_server_without_tools_is_told_so() -> None:
+    """Regression: for a server that was still starting it was asked if it meant that server."""
+    depot = FakeUpstream({"count": order})
+    depot.tools.clear()
+    servers = {"shop": FakeUpstream({"list": order}), "depot": depot}
+    settings = Settings(programs=ProgramSettings(offer="on"))
+    async with memory_app(servers, settings, store_url="sqlite://") as app:
+        text = await Shop(app, {}).error("await depot.count(number=1)")
+
+        assert "The server 'depot' has no tools yet" in text
+
+
 async def test_a_program_in_a_markdown_fence_keeps_its_line_numbers() -> None:
     async with shop() as place:
         assert await place.value("```python\nawait shop.get_order(number=2)\n```") == {

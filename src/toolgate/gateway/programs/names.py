@@ -143,6 +143,8 @@ def advice_on(
         return "In a program, a tool is a function: await server.tool(name=value)."
     if f"{name}." not in code:
         return ""
+    if name in modules:
+        return f"The server {name!r} has no tools yet; if it is starting, try again."
     near = get_close_matches(name, modules, 1)
     if near:
         return f"Did you mean the server {near[0]!r}?"

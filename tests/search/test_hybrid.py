@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import anyio
+import anyio.lowlevel
 import numpy as np
 import pytest
 
@@ -369,3 +370,25 @@ def test_the_first_search_reads_its_lists_outside_the_event_loop() -> None:
     code = [sys.executable, "-c", FIRST_SEARCH]
     done = subprocess.run(code, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+async def test_a_search_lets_other_tasks_run_for_each_of_its_queries() -> None:
+    """Of a hundred searches at once, none holds the others up with all of its work."""
+    strategy = await made(options=replace(PATIENT, dense_weight=0.0))
+    await strategy.search(WEATHER)  # loads what later searches have
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await anyio.lowlevel.checkpoint()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(count)
+        await anyio.lowlevel.checkpoint()
+        before = turns
+        await strategy.search(SearchRequest(queries=("send a mail", "read a file", "pay a bill")))
+        during = turns - before
+        group.cancel_scope.cancel()
+    assert during >= 3

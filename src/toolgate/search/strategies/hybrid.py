@@ -16,6 +16,7 @@ from pathlib import Path
 from time import perf_counter
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 import numpy as np
 from numpy.typing import NDArray
@@ -401,6 +402,8 @@ class HybridSearch:
                 query, text, tuple(parts[query]), context, own_vectors.get(query), own_vectors
             )
             ranking = ranker.rank(state, reading, vectors, request, allowed)
+            # Many searches at once hold other tasks up for one half of their work at a time.
+            await anyio.lowlevel.checkpoint()
             hits, fit, notice = builder.build(state, ranking, allowed, request, searched)
             (weak if fit == "none" else fitting).append(hits)
             margin = hits[0].fields.get("margin") if hits else None

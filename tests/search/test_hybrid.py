@@ -389,6 +389,5 @@ async def test_a_search_lets_other_tasks_run_for_each_of_its_queries() -> None:
         await anyio.lowlevel.checkpoint()
         before = turns
         await strategy.search(SearchRequest(queries=("send a mail", "read a file", "pay a bill")))
-        during = turns - before
+        assert turns - before >= 3
         group.cancel_scope.cancel()
-    assert during >= 3

@@ -347,7 +347,8 @@ class MontyExecution:
             if self._state == "new":
                 self._session.__enter__()
                 self._state, self._pid = "open", self._session.worker_pid
-                lower_priority(self._pid)
+                if self._pid is not None:
+                    lower_priority(self._pid)
                 if self._is_cancelled:
                     self._kill()
             snapshot, steps = _to_the_next_wait(work(), self._settled_names)

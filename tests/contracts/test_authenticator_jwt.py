@@ -255,7 +255,7 @@ async def test_too_many_keys_are_not_read_to_the_end(
         {"alg": "ES256"},
         {"alg": ["RS256"]},
     ],
-    ids=str,
+    ids=lambda headers: "-".join(headers),
 )
 async def test_headers_of_a_token_choose_no_other_key_and_no_other_check(
     provider: Provider, authenticator: JwtAuthenticator, headers: dict[str, Any]

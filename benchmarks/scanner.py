@@ -6,10 +6,10 @@ Real tools: `data/real_tools.jsonl`. Poisoned ones: `data/poisoned_tools.jsonl`,
 line with `server`, `kind` and the definition. No rule was ever changed for the tools in
 `data/poisoned_unseen.jsonl`: they show how much of an attack in new words is detected, and have no
 target; once its misses have been examined, such a set moves to the first file and another replaces
-it. The classifier is trained on the first two sets; `python -m training.steering --cross-validate`
-tells what it does without them. It has never seen the half of `data/steering_texts.jsonl` that is
-`held-out`. `data/fresh_definitions.jsonl` is by a writer who had seen nothing of the project;
-nobody has looked at which of its definitions are judged wrongly.
+it. The classifier is trained on the first two sets; `python -m training.steering --cross-validate
+servers` tells what it does without them. It has never seen the half of `data/steering_texts.jsonl`
+that is `held-out`. `data/fresh_definitions.jsonl` is by a writer who had seen nothing of the
+project; nobody has looked at which of its definitions are judged wrongly.
 """
 
 import time

@@ -1,11 +1,13 @@
 """Trains the scanner's sentence classifier and writes its weights.
 
     python -m training.steering --catalogs FOLDER [--out FILE]
-    python -m training.steering --catalogs FOLDER --cross-validate
+    python -m training.steering --catalogs FOLDER --cross-validate {servers,writers}
 
 FOLDER has a folder for each public catalog of tools, with `tools.jsonl`. With `--cross-validate`
-nothing is written: the real tools, by server, and the poisoned ones of the benchmark are split into
-five parts, and the scanner judges each part with a classifier that was trained without it.
+nothing is written. `servers`: the real tools, by server, and the poisoned ones of the benchmark are
+split into five parts, and the scanner judges each part with a classifier that was trained without
+it. `writers`: it judges the definitions of each writer with a classifier that was trained with
+those of the others.
 """
 
 import argparse
@@ -14,8 +16,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks._data import DATA, REAL_TOOLS, read_rows
-from benchmarks.scanner import is_held
-from toolgate.catalog.scanner import OtherServersTools, Scanner
+from benchmarks.scanner import definition_of, is_held
+from toolgate.catalog.scanner import OtherServersTools, Scanner, is_suspicious
 from toolgate.catalog.scanner.classifier import Classifier, Place
 from toolgate.catalog.scanner.sentences import Sentence
 from training.steering.fitting import FOLDS, Examples, fit
@@ -33,10 +35,10 @@ from training.steering.sentences import (
 OUT: Final = Path(__file__).parents[2] / "src/toolgate/catalog/scanner/classifier.npz"
 
 # Chosen by cross-validation.
-_COMPOSED: Final = 12_000
-_COMPOSED_WEIGHT: Final = 0.2
+_COMPOSED: Final = 24_000
+_COMPOSED_WEIGHT: Final = 2.0
 _HAND_WRITTEN: Final = 8.0
-_REAL: Final = 6.0
+_REAL: Final = 12.0
 """Weights of composed sentences, of those written by hand, and of those of real servers; the weight
 of those of public catalogs is 1."""
 
@@ -46,20 +48,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--catalogs", type=Path, required=True)
     parser.add_argument("--out", type=Path, default=OUT)
-    parser.add_argument("--cross-validate", action="store_true")
+    parser.add_argument("--cross-validate", choices=("servers", "writers"))
     options = parser.parse_args()
     real, poisoned = read_rows(REAL_TOOLS), read_rows(DATA / "poisoned_tools.jsonl")
     examples = _examples(options.catalogs, real)
     _add_poisoned(examples, poisoned, fit(examples).classifier)
     print(f"{len(examples.labels):,} sentences, {sum(examples.labels):,.0f} of them poisoned")
-    if options.cross_validate:
-        cross_validate(examples, real, poisoned)
+    if options.cross_validate == "servers":
+        judge_servers(examples, real, poisoned)
+        return
+    if options.cross_validate == "writers":
+        judge_writers(examples)
         return
     fit(examples).save(options.out)
     print(f"{options.out}: {options.out.stat().st_size:,} bytes")
 
 
-def cross_validate(
+def judge_servers(
     examples: Examples, real: list[dict[str, Any]], poisoned: list[dict[str, Any]]
 ) -> None:
     """Print how many tools the scanner holds back, with a classifier that never saw them."""
@@ -78,6 +83,19 @@ def cross_validate(
     print(f"poisoned tools held: {len(held['poisoned'])} of {len(poisoned)} ({share:.1%})")
 
 
+def judge_writers(examples: Examples) -> None:
+    """Print how many definitions of each writer the scanner holds back, trained without them."""
+    for fold, (writer, rows) in enumerate(written_definitions().items(), FOLDS):
+        scanner = Scanner(classifier=fit(examples, leave_out=fold).classifier)
+        for label in ("poisoned", "honest"):
+            tools = [row for row in rows if row["label"] == label]
+            held = sum(
+                is_suspicious(scanner.scan(definition_of(row), server=row["server"]))
+                for row in tools
+            )
+            print(f"writer {writer}: {held} of {len(tools)} {label} definitions held", flush=True)
+
+
 def _examples(catalogs: Path, real: list[dict[str, Any]]) -> Examples:
     rng = random.Random(11)  # noqa: S311 - the same sentences each time
     examples = Examples()
@@ -93,9 +111,8 @@ def _examples(catalogs: Path, real: list[dict[str, Any]]) -> Examples:
     for label, name in ((1.0, "poisoned"), (0.0, "benign")):
         for place, sentences, follows in written("train", name):
             examples.add_text(sentences, label, place=place, follows=follows, weight=_HAND_WRITTEN)
-    for row in written_definitions():
-        fold = fold_of(row["server"])
-        for place, sentences, labels in definition_texts(row):
+    for fold, rows in enumerate(written_definitions().values(), FOLDS):
+        for place, sentences, labels in (text for row in rows for text in definition_texts(row)):
             examples.add_text(sentences, labels, place=place, weight=_HAND_WRITTEN, fold=fold)
     return examples
 

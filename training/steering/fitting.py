@@ -35,7 +35,7 @@ _DECAY: Final = 1e-5
 _TRAIT_RATE: Final = 0.05
 _TRAIT_DECAY: Final = 1e-4
 _FIRST_SQUARE: Final = 1e-3
-_HIDDEN: Final = 32
+_HIDDEN: Final = 64
 _NETWORK_RATE: Final = 2e-3
 _NETWORK_DECAY: Final = 0.02
 _FITS: Final = 3
@@ -43,7 +43,7 @@ _VECTOR_SCALE: Final = 8.0
 """Factor for the vectors, whose numbers are small, so that the network learns from them faster."""
 _DROPPED: Final = 0.2
 """Share of the inputs and of the hidden units of the network that are left out in a step."""
-_COMMON_SHARE: Final = 0.3
+_COMMON_SHARE: Final = 0.6
 """Share of the examples of public catalogs and of composed ones that each epoch uses."""
 _SMOOTHING: Final = 0.01
 """Share of the label that is unknown."""

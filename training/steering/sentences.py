@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks._data import read_rows
 from benchmarks.scanner import definition_of
 from toolgate.catalog.scanner import Scanner, is_suspicious
 from toolgate.catalog.scanner.classifier import Place
@@ -29,7 +30,7 @@ __all__ = [
 ]
 
 _PHRASES: Final = Path(__file__).with_name("phrases.toml")
-_DEFINITIONS: Final = Path(__file__).with_name("written_definitions.jsonl")
+_DEFINITIONS: Final = Path(__file__).with_name("definitions")
 _ROOT: Final = Path(__file__).parents[2]
 _DISGUISED: Final = (
     "leetspeak",
@@ -110,9 +111,9 @@ def tool_texts(tool: dict[str, Any]) -> Iterator[tuple[Place, str]]:
         yield place_of(where), text
 
 
-def written_definitions() -> list[dict[str, Any]]:
-    """The labelled definitions for training."""
-    return [json.loads(row) for row in _DEFINITIONS.read_text("utf-8").splitlines()]
+def written_definitions() -> dict[str, list[dict[str, Any]]]:
+    """The labelled definitions for training, by writer."""
+    return {path.stem: read_rows(path) for path in sorted(_DEFINITIONS.glob("*.jsonl"))}
 
 
 def definition_texts(row: dict[str, Any]) -> Iterator[tuple[Place, list[Sentence], list[float]]]:

@@ -50,14 +50,14 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
-_SUSPICIOUS_SCORE: Final = 0.9355
+_SUSPICIOUS_SCORE: Final = 0.92
 """Score from which a sentence on its own makes a definition suspicious."""
-_DOUBTFUL_SCORE: Final = 0.88
+_DOUBTFUL_SCORE: Final = 0.9
 """Score from which it does so with another finding."""
-_HONEST_SCORE: Final = 0.73
+_HONEST_SCORE: Final = 0.87
 """Score below which the signals of a text are not enough on their own. All three chosen by
-cross-validation, so that honest definitions that look like poisoned ones are quarantined no more
-often than by rules and signals alone, which the held-out ones confirm (`benchmarks.scanner`)."""
+cross-validation, so that honest definitions that look like poisoned ones are quarantined hardly
+more often than by rules and signals alone; held-out ones confirm it (`benchmarks.scanner`)."""
 _DOUBTFUL_WEIGHT: Final = 0.35
 """Weight of a sentence about which the classifier is unsure, in [0, 1]: it is not suspicious on
 its own (chosen)."""

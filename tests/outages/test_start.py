@@ -138,6 +138,7 @@ def starting(
     settings: dict[str, Any] = {
         "mode": "all",
         "auth": more.pop("auth", "local"),
+        "authn": more.pop("authn", {}),
         "store": {"url": outage.url},
         "audit": {"on_failure": on_failure},
         "project": {"web": {"read_only": True}},
@@ -213,7 +214,10 @@ async def test_with_open_a_gateway_without_its_store_runs_and_says_so(
 async def test_a_gateway_without_its_store_starts_anew_once_it_can_be_opened(
     folder: Path, postgres: PostgresServer
 ) -> None:
-    """On the same port and with the tokens of the store; somebody had to restart it."""
+    """On the same port and with the tokens of the store; somebody had to restart it.
+
+    It is not the port of its public address, and a configuration that is wrong by now is not used.
+    """
     link = folder / "pg"
     link.symlink_to(postgres.folder)
     url = postgres.new_database().replace(postgres.folder, str(link))
@@ -221,11 +225,13 @@ async def test_a_gateway_without_its_store_starts_anew_once_it_can_be_opened(
         created = await app.gateway.admin.create_token(Caller.local(), "anna", roles=("admin",))
     link.unlink()
     store = Outage(url=url, reason="", end=lambda _: None, prelude=SHORT_WAIT)
-    with starting(folder, store, auth="required") as running:
+    public = {"resource": "https://gateway.example/mcp"}
+    with starting(folder, store, auth="required", authn=public) as running:
         running.wait_ready("ledger")
         with pytest.raises(urllib.error.HTTPError) as refused:
             await anyio.to_thread.run_sync(call_as, running, created.secret, "before")
         assert refused.value.code == 401
+        running.config.write_text("mode = 1", "utf-8")
         link.symlink_to(postgres.folder)
 
         def called() -> str | None:

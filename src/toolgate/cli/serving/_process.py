@@ -65,7 +65,11 @@ def serve(loaded: Settings, host: str | None, port: int | None) -> int:
     logs.set_up(loaded.log, verbose=shared_options().verbose)
     with interrupt_on_sigterm():
         while (again_on := anyio.run(_serve, loaded, host, port)) is not None:
-            loaded, port = load_settings(), again_on
+            port = again_on
+            try:
+                loaded = load_settings()
+            except SettingError as error:
+                log.error("invalid configuration, keeping the previous one: %s", error)  # noqa: TRY400
     return 0
 
 
@@ -81,6 +85,7 @@ def serve_as_worker(host: str, worker: SupervisedWorker) -> int:
 async def _serve(loaded: Settings, host: str | None, port: int | None) -> int | None:
     """Serve until a signal; return the port on which to start anew, if the store requires that."""
     run: RunFile | None = None
+    listen_port: int | None = None
     began = utc_now()
     listen_host = host or loaded.serve.host
     refuse_port_of_gateway(listen_host, loaded.serve.port if port is None else port)
@@ -110,6 +115,8 @@ async def _serve(loaded: Settings, host: str | None, port: int | None) -> int | 
                 )
 
         def ready(address: str) -> str:
+            nonlocal listen_port
+            listen_port = urlsplit(address).port
             address = local_address(address)
             tasks.start_soon(_report_start, app, address, began, other_gateways)
             tasks.start_soon(_finish_start, app)
@@ -136,7 +143,7 @@ async def _serve(loaded: Settings, host: str | None, port: int | None) -> int | 
         tasks.start_soon(_watch_configuration, app, announce_files)
         try:
             is_over = await http.serve(app, host=host, port=port, on_ready=ready, on_reload=reload)
-            return None if is_over else urlsplit(app.logins.links.base).port
+            return None if is_over else listen_port
         finally:
             if run is not None:
                 run_file.remove(run)

@@ -64,8 +64,8 @@ def serve(loaded: Settings, host: str | None, port: int | None) -> int:
     """Serve over HTTP until SIGINT or SIGTERM."""
     logs.set_up(loaded.log, verbose=shared_options().verbose)
     with interrupt_on_sigterm():
-        while (again_on := anyio.run(_serve, loaded, host, port)) is not None:
-            port = again_on
+        while (restart_port := anyio.run(_serve, loaded, host, port)) is not None:
+            port = restart_port
             try:
                 loaded = load_settings()
             except SettingError as error:

@@ -34,9 +34,10 @@ def test_markdown_stays_as_it_is_without_its_front_matter() -> None:
         ("Größe".encode(), "Größe"),
         ("\ufeffGröße".encode(), "Größe"),
         ("Größe".encode("utf-16"), "Größe"),
+        ("Größe".encode("utf-32"), "Größe"),
         ("Größe".encode("cp1252"), "Größe"),
     ],
-    ids=["utf-8", "with a mark", "utf-16", "as windows writes"],
+    ids=["utf-8", "with a mark", "utf-16", "utf-32", "as windows writes"],
 )
 def test_texts_are_read_in_their_encoding(data: bytes, text: str) -> None:
     assert text_of("a.txt", data) == text

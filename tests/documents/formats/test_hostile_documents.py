@@ -120,6 +120,11 @@ def packed_page(content: bytes, count: int) -> bytes:
             lambda: document('<w:p><w:r><w:fldChar w:fldCharType="begin"/></w:r></w:p>' * 3_000),
             "too many fields for its size",
         ),
+        (
+            "attributes.docx",
+            lambda: document("<w:p {}/>".format(" ".join(f"a{at}='x'" for at in range(1_001)))),
+            "has an XML element with 1,001 attributes",
+        ),
         ("deep.docx", lambda: document("<w:p>" * 5_000 + "</w:p>" * 5_000), "is nested too deeply"),
         ("entities.docx", entities, "has a document type definition"),
         ("zip.docx", lambda: document(" " * 340_000_000), "unpacks to 324 MB"),

@@ -1,5 +1,6 @@
 """Converts files to Markdown. One module per format that needs a library."""
 
+import codecs
 import csv
 import io
 import re
@@ -113,7 +114,7 @@ def convert(
     except RecursionError as error:
         raise DocumentError(f"{name} is nested too deeply.", hint="Save it again.") from error
     except Exception as error:
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        reason = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
         raise DocumentError(
             f"{name} cannot be read, it is broken: {reason}.",
             hint="Open it in its own program and save it again.",
@@ -170,8 +171,10 @@ def _reader(module: str, name: str) -> _FormatReader:
 
 
 def _decoded(name: str, data: bytes) -> str:
-    """Decode text: UTF-8, UTF-16 with a byte order mark, else Windows-1252."""
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+    """Decode text: UTF-8, UTF-16 or UTF-32 with a byte order mark, else Windows-1252."""
+    if data.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):  # one begins as UTF-16 does
+        return data.decode("utf-32")
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return data.decode("utf-16")
     if b"\0" in data[:65_536]:
         raise DocumentError(

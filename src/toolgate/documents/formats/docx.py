@@ -38,6 +38,10 @@ Fields inside each other take quadratic time: 16,000 in a file of 3 KB took 10 s
 2026-11-27). Their ends do not count, because the library ignores some of them.
 """
 
+_MOST_ATTRIBUTES = 1_000
+"""Attributes of one element: Word writes a few dozen namespaces; 200,000 took 22 s (mammoth
+1.13.0, 2026-11-28)."""
+
 
 def read(data: bytes, *, name: str, max_bytes: int) -> ConvertedDocument:
     """Return the text of a document."""
@@ -80,6 +84,12 @@ def _check_parts(
                 f"{name} has too many XML elements for its size.",
                 allowed=f"Allowed for this file: {elements:,}.",
                 hint="Split it, or save it again.",
+            )
+        if len(attributes) > _MOST_ATTRIBUTES:
+            raise DocumentError(
+                f"{name} has an XML element with {len(attributes):,} attributes.",
+                allowed=f"Allowed: {_MOST_ATTRIBUTES:,}.",
+                hint="Open it in Word and save it again.",
             )
         if fields > most_fields:
             raise DocumentError(

@@ -17,10 +17,11 @@ from toolgate.base import json_text
 from toolgate.evaluation.search_metrics import tool_of
 from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import SearchAnswer, SearchRequest, compose
-from toolgate.search.lexical.thesaurus import LANGUAGES, load_concepts, related_terms
-from toolgate.search.lexical.translation import in_english
+from toolgate.search.lexical.thesaurus import related_terms
+from toolgate.search.lexical.translation import DICTIONARIES, in_english
 from toolgate.search.strategies.hybrid import Options, build
 from toolgate.types import Json
+from training.translations import compiled
 
 pytestmark = pytest.mark.anyio
 
@@ -134,10 +135,9 @@ def test_requests_in_english_stay_as_they_are(text: str) -> None:
     assert in_english(text) is None
 
 
-def test_each_line_of_the_thesaurus_has_all_languages() -> None:
-    for concept in load_concepts():
-        assert list(concept.others) == list(LANGUAGES[1:])
-        assert all(concept.others.values()), concept.usual
+def test_dictionaries_are_what_their_list_gives() -> None:
+    for language, text in compiled().items():
+        assert (DICTIONARIES / f"{language}.txt").read_text(encoding="utf-8") == text, language
 
 
 def test_related_words_count_less_than_the_word_itself() -> None:

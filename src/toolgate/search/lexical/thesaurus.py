@@ -1,20 +1,17 @@
 """Synonyms: a folder is a directory, a bug is an issue.
 
 Tools and requests use different words. The thesaurus (`thesaurus.txt`) has concepts of everyday
-work with software, each with its English expressions and those of eight other languages.
+work with software, each with its English expressions.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from toolgate.search.tokenizer import IGNORED, is_noise, terms_of, words_of_request
 
-__all__ = ["LANGUAGES", "Concept", "Expression", "load_concepts", "related_terms"]
-
-LANGUAGES: Final = ("en", "de", "fr", "es", "pt", "zh", "ja", "it", "nl")
-"""Columns of the file (ISO 639-1)."""
+__all__ = ["Concept", "Expression", "load_concepts", "related_terms"]
 
 _RELATED: Final = 0.5
 """Weight of a related word, against 1 for the word itself. Of 0.2, 0.35, 0.5 and 0.7 the one
@@ -28,16 +25,8 @@ _REMEMBERED: Final = 256
 Expression: TypeAlias = tuple[str, ...]
 """The terms of one or more consecutive words."""
 
-
-class Concept(NamedTuple):
-    """Synonymous expressions."""
-
-    usual: str
-    """The usual English expression, as written."""
-    english: tuple[Expression, ...]
-    """All English expressions, as terms."""
-    others: Mapping[str, tuple[str, ...]]
-    """Expressions in other languages as written, by language."""
+Concept: TypeAlias = tuple[Expression, ...]
+"""Synonymous expressions, the usual one first."""
 
 
 @cache
@@ -45,19 +34,10 @@ def load_concepts() -> tuple[Concept, ...]:
     """Return the concepts that come with Toolgate."""
     path = files("toolgate.search.lexical").joinpath("thesaurus.txt")
     lines = path.read_text(encoding="utf-8").splitlines()
-    return tuple(map(_concept, (line for line in lines if line and not line.startswith("#"))))
-
-
-def _concept(line: str) -> Concept:
-    columns = [
-        tuple(filter(None, (word.strip() for word in column.split(","))))
-        for column in line.split("|")
-    ]
-    english = columns[0]
-    return Concept(
-        usual=english[0],
-        english=tuple(terms_of(words_of_request(text)) for text in english),
-        others=dict(zip(LANGUAGES[1:], columns[1:], strict=True)),
+    return tuple(
+        tuple(terms_of(words_of_request(text)) for text in line.split(","))
+        for line in lines
+        if line and not line.startswith("#")
     )
 
 
@@ -97,7 +77,7 @@ def _index() -> tuple[Mapping[Expression, Sequence[Concept]], int]:
     """Return the concepts by English expression, and the word count of the longest one."""
     by_expression: dict[Expression, list[Concept]] = {}
     for concept in load_concepts():
-        for expression in concept.english:
+        for expression in concept:
             by_expression.setdefault(expression, []).append(concept)
     return by_expression, max(map(len, by_expression))
 
@@ -106,7 +86,7 @@ def _index() -> tuple[Mapping[Expression, Sequence[Concept]], int]:
 def _related_to(expression: Expression) -> Mapping[str, float]:
     weights: dict[str, float] = {}
     for concept in _index()[0][expression]:
-        for other in concept.english:
+        for other in concept:
             telling = [term for term in other if term not in IGNORED and not is_noise(term)]
             if other == expression or not telling:
                 continue

@@ -1,30 +1,34 @@
 """Translates requests from eight languages into English, word by word.
 
 Tools are described in English, and the bundled model supports only English. A request is a few
-words about everyday work with software, so that a list of such words (`thesaurus.txt`) covers
-most of it; unknown words, especially names and values, stay unchanged.
+words about everyday work and life, so that lists of such words (`translations`) cover most of
+it; unknown words, especially names and values, stay unchanged.
 """
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
+from pathlib import Path
 from typing import Final, NamedTuple
 
 import Stemmer
 
 from toolgate.search.lexical.stop_words import small_words_of
-from toolgate.search.lexical.thesaurus import load_concepts
 from toolgate.search.tokenizer import IGNORED, fold, fold_all, term_of, words_of_request
 
 __all__ = [
+    "DICTIONARIES",
+    "STEMMERS",
     "EnglishReading",
     "are_languages_loaded",
+    "expression_key",
     "in_english",
     "languages_of",
     "load_languages",
+    "stem",
 ]
 
-_STEMMERS: Final = {
+STEMMERS: Final = {
     "de": "german",
     "fr": "french",
     "es": "spanish",
@@ -33,6 +37,10 @@ _STEMMERS: Final = {
     "nl": "dutch",
 }
 """Languages with spaces between words, and the names of their Snowball stemmers."""
+_LANGUAGES: Final = ("en", *STEMMERS, "zh", "ja")
+"""Languages with a dictionary; that of English only tells which words are English."""
+DICTIONARIES: Final = Path(__file__).with_name("translations")
+"""A file for each language, written by `training/translations.py`."""
 _LONGEST: Final = 4
 """Most words of an expression; chosen."""
 _LEAST_SHARE: Final = 0.4
@@ -63,10 +71,10 @@ def in_english(text: str) -> EnglishReading | None:
     if _KANA.search(text) or _HAN.search(text):
         return _from_unspaced(text, "ja" if _KANA.search(text) else "zh")
     words = words_of_request(text)
-    if not words:
+    if all(map(_is_english, words)):  # no other language can know more of them
         return None
     english, *others = map(sum, zip(*map(_understood, words), strict=True))
-    best, language = max(zip(others, _STEMMERS, strict=True))
+    best, language = max(zip(others, STEMMERS, strict=True))
     if best <= english or best < _LEAST_SHARE * len(words):
         return None
     translation = _from_spaced(words, language)
@@ -87,90 +95,101 @@ def languages_of(text: str) -> frozenset[str]:
     most = max(known, default=0)
     if not most or most < _LEAST_SHARE * len(words):
         return frozenset()
-    languages = zip(("en", *_STEMMERS), known, strict=True)
+    languages = zip(("en", *STEMMERS), known, strict=True)
     return frozenset(language for language, count in languages if count == most)
+
+
+class _Dictionary:
+    """The English for expressions of a language.
+
+    A file of sorted lines that is searched where it lies in memory: as dicts, all languages would
+    take 20 MB of each process, and 0.5 s of its start.
+    """
+
+    def __init__(self, lines: bytes) -> None:
+        """Create it from lines with a key, a tab and English, sorted by the bytes of their keys."""
+        self._lines = lines
+
+    def get(self, key: str) -> str | None:
+        """Return the English for a key; None if it is unknown.
+
+        Empty for a word that has a meaning only as part of an expression.
+        """
+        sought, lines = f"{key}\t".encode(), self._lines
+        low, high = 0, len(lines)
+        while low < high:
+            begin = lines.rfind(b"\n", 0, (low + high) // 2) + 1
+            end = lines.index(b"\n", begin)
+            if lines.startswith(sought, begin):
+                return lines[begin + len(sought) : end].decode()
+            if lines[begin:end] < sought:
+                low = end + 1
+            else:
+                high = begin
+        return None
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        """Yield keys with their English."""
+        for line in self._lines.decode().splitlines():
+            key, _, english = line.partition("\t")
+            yield key, english
+
+
+@cache
+def _dictionary(language: str) -> _Dictionary:
+    return _Dictionary((DICTIONARIES / f"{language}.txt").read_bytes())
 
 
 def are_languages_loaded() -> bool:
     """Whether `load_languages` has nothing left to do."""
-    return _words_known.cache_info().currsize == len(_STEMMERS)
+    return _dictionary.cache_info().currsize == len(_LANGUAGES)
 
 
 def load_languages() -> None:
-    """Read the words of all languages: 50 ms of work, best done in a thread."""
-    _english_terms()
-    for language in _STEMMERS:
-        _words_known(language)
+    """Read the dictionaries of all languages, best done in a thread."""
+    for language in _LANGUAGES:
+        _dictionary(language)
 
 
-@cache
-def _english_terms() -> frozenset[str]:
-    return frozenset(
-        expression[0]
-        for concept in load_concepts()
-        for expression in concept.english
-        if len(expression) == 1
-    )
+@lru_cache(maxsize=8_192)
+def _is_english(word: str) -> bool:
+    return fold(word) in IGNORED or _dictionary("en").get(term_of(word)) is not None
 
 
 @lru_cache(maxsize=8_192)
 def _understood(word: str) -> tuple[bool, ...]:
-    """Return whether English has a word, then for each language of `_STEMMERS` whether it has.
+    """Return whether English has a word, then for each language of `STEMMERS` whether it has.
 
-    A language has its stop words and thesaurus words.
+    A language has its stop words and the words of its dictionary.
     """
     plain = fold(word)
     return (
-        plain in IGNORED or term_of(word) in _english_terms(),
+        _is_english(word),
         *(
-            plain in small or _stem(word, language) in stems
-            for language in _STEMMERS
-            for small, stems in [_words_known(language)]
+            plain in small_words_of(language)
+            or _dictionary(language).get(stem(word, language)) is not None
+            for language in STEMMERS
         ),
     )
-
-
-@cache
-def _words_known(language: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the stop words of a language, and the stems of its thesaurus words."""
-    stems = frozenset(word for expression in _dictionary(language) for word in expression)
-    return small_words_of(language), stems
-
-
-@cache
-def _dictionary(language: str) -> Mapping[tuple[str, ...], str]:
-    """Return the usual English for each expression of a language, folded and as stems."""
-    stemmed: dict[tuple[str, ...], str] = {}
-    written: dict[tuple[str, ...], str] = {}
-    for concept in load_concepts():
-        for text in concept.others[language]:
-            words = words_of_request(text)
-            stemmed.setdefault(tuple(_stem(word, language) for word in words), concept.usual)
-            written.setdefault(fold_all(words), concept.usual)
-    # A word as written in the list goes before one with the same stem: Ordner, ordnen.
-    return {**stemmed, **written}
-
-
-@cache
-def _lengths(language: str) -> Mapping[str, int]:
-    """Return the length of the longest expression that begins with each word of a dictionary."""
-    lengths: dict[str, int] = {}
-    for expression in _dictionary(language):
-        first = next(iter(expression), "")
-        lengths[first] = max(len(expression), lengths.get(first, 0))
-    return lengths
 
 
 def _usual(words: Sequence[str], language: str) -> str | None:
     """Return the English for consecutive words; None if they are unknown."""
     dictionary = _dictionary(language)
-    as_written = dictionary.get(fold_all(words))
-    return as_written or dictionary.get(tuple(_stem(word, language) for word in words))
+    as_written = dictionary.get(expression_key(fold_all(words)))
+    stems = [stem(word, language) for word in words]
+    return as_written or dictionary.get(expression_key(stems)) or None
+
+
+def expression_key(words: Sequence[str]) -> str:
+    """Return the key of an expression in a dictionary, from its stems or its folded words."""
+    return " ".join(words)
 
 
 @lru_cache(maxsize=20_000)
-def _stem(word: str, language: str) -> str:
-    stemmer = Stemmer.Stemmer(_STEMMERS[language], 0)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+def stem(word: str, language: str) -> str:
+    """Return the stem of a word of a language of `STEMMERS`, folded."""
+    stemmer = Stemmer.Stemmer(STEMMERS[language], 0)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     # Stemmed with accents, which are part of the endings, and compared without them.
     return fold(stemmer.stemWord(word.lower()))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
 
@@ -202,9 +221,7 @@ def _from_spaced(words: Sequence[str], language: str) -> EnglishReading:
 
 def _longest_expression(words: Sequence[str], language: str) -> tuple[str | None, int]:
     """Return the English for the longest known prefix, and its word count; else None and 1."""
-    lengths, first = _lengths(language), words[0]
-    longest = max(lengths.get(fold(first), 0), lengths.get(_stem(first, language), 0))
-    for length in range(min(longest, len(words)), 0, -1):
+    for length in range(len(words), 0, -1):
         if usual := _usual(words[:length], language):
             return usual, length
     return None, 1
@@ -257,8 +274,5 @@ def _longest_known(run: str, language: str) -> Iterator[tuple[str, int]]:
 
 @cache
 def _unspaced_dictionary(language: str) -> tuple[Mapping[str, str], int]:
-    dictionary: dict[str, str] = {}
-    for concept in load_concepts():
-        for word in concept.others[language]:
-            dictionary.setdefault(word, concept.usual)
+    dictionary = dict(_dictionary(language).pairs())
     return dictionary, max(map(len, dictionary))

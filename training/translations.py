@@ -1,0 +1,97 @@
+"""Writes the dictionaries of the search: `python -m training.translations [--check]`.
+
+`translations.txt` has English expressions and what eight other languages say for them. The search
+looks up stems, which take too long to make in each process, so they are made here. `--check`
+writes nothing and fails if a file in the package is not what the list gives.
+"""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from toolgate.search.lexical.thesaurus import load_concepts
+from toolgate.search.lexical.translation import DICTIONARIES, STEMMERS, expression_key, stem
+from toolgate.search.tokenizer import fold_all, terms_of, words_of_request
+
+__all__ = ["LANGUAGES", "compiled", "translations"]
+
+LANGUAGES: Final = ("de", "fr", "es", "pt", "zh", "ja", "it", "nl")
+"""Columns of `translations.txt` after English (ISO 639-1)."""
+_LIST: Final = Path(__file__).with_name("translations.txt")
+
+
+def translations() -> list[tuple[str, Mapping[str, Sequence[str]]]]:
+    """Return the English expressions, with those of other languages by language."""
+    rows: list[tuple[str, Mapping[str, Sequence[str]]]] = []
+    for line in _LIST.read_text(encoding="utf-8").splitlines():
+        if line and not line.startswith("#"):
+            english, *others = (
+                [text for text in map(str.strip, column.split(",")) if text]
+                for column in line.split("|")
+            )
+            rows.append((english[0], dict(zip(LANGUAGES, others, strict=True))))
+    return rows
+
+
+def compiled() -> dict[str, str]:
+    """Return the content of each dictionary by language: keys and English, sorted as UTF-8."""
+    rows = translations()
+    english = {english: "" for english, _ in rows}
+    words = [words_of_request(text) for text in english]
+    terms = {terms_of(expression)[0]: "" for expression in words if len(expression) == 1}
+    terms |= {
+        expression[0]: ""
+        for concept in load_concepts()
+        for expression in concept
+        if len(expression) == 1
+    }
+    files = {"en": terms}
+    for language in LANGUAGES:
+        pairs = [(text, english) for english, others in rows for text in others[language]]
+        files[language] = (_spaced if language in STEMMERS else _unspaced)(pairs, language)
+    return {
+        language: "".join(
+            f"{key}\t{usual}\n"
+            for key, usual in sorted(pairs.items(), key=lambda pair: pair[0].encode())
+        )
+        for language, pairs in files.items()
+    }
+
+
+def _spaced(pairs: Sequence[tuple[str, str]], language: str) -> dict[str, str]:
+    stemmed: dict[str, str] = {}
+    written: dict[str, str] = {}
+    parts: dict[str, str] = {}
+    for text, usual in pairs:
+        words = words_of_request(text)
+        stems = [stem(word, language) for word in words]
+        stemmed.setdefault(expression_key(stems), usual)
+        written.setdefault(expression_key(fold_all(words)), usual)
+        parts |= dict.fromkeys(stems, "")
+    # A word as written in the list goes before one with the same stem: Ordner, ordnen.
+    return {**parts, **stemmed, **written}
+
+
+def _unspaced(pairs: Sequence[tuple[str, str]], _language: str) -> dict[str, str]:
+    return dict(reversed(pairs))
+
+
+def main() -> None:
+    """Write the files, or check those that are there."""
+    parser = argparse.ArgumentParser(prog="python -m training.translations", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if one differs")
+    given = parser.parse_args()
+    for language, text in compiled().items():
+        path = DICTIONARIES / f"{language}.txt"
+        if not given.check:
+            path.write_text(text, encoding="utf-8")
+        elif path.read_text(encoding="utf-8") != text:
+            raise SystemExit(
+                f"{path.name} is not what training/translations.txt gives.\n"
+                "Write it with: python -m training.translations"
+            )
+
+
+if __name__ == "__main__":
+    main()

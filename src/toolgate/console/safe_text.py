@@ -30,6 +30,8 @@ _ODD = re.compile(
 )
 """Invisible characters, and characters that change the direction of text."""
 
+_CODE = re.compile("`([^`]+)`")
+
 _AFTER_SEPARATOR = re.compile(r"(?<=[:/\\_.-])(?=\w)")
 """Where a key, name or path may be broken between lines."""
 
@@ -74,12 +76,13 @@ def named(text: str) -> Markup:
     return Markup("".join(parts))  # noqa: S704 - every part was escaped
 
 
-def coded(text: str) -> Markup:
-    """Format parts between backticks in one of our own texts as code."""
-    parts = [str(escape(part)) for part in text.split("`")]
-    return Markup(  # noqa: S704 - escaped
-        "".join(f"<code>{part}</code>" if at % 2 else part for at, part in enumerate(parts))
-    )
+def coded(text: object, max_chars: int = 20_000) -> Markup:
+    """Return a text as `visible` does, with the parts between backticks as code."""
+    start, *pairs = _CODE.split(cut(text, max_chars))
+    marked = [named(start)]
+    for code, rest in zip(pairs[::2], pairs[1::2], strict=True):
+        marked += [Markup("<code>"), named(code), Markup("</code>"), named(rest)]
+    return Markup(f"<bdi>{Markup().join(marked)}</bdi>")  # noqa: S704 - escaped
 
 
 def when(at: str | None) -> Markup:

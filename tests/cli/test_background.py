@@ -1,5 +1,6 @@
 """`toolgate start`, `stop`, `status`, `logs` and `open`, with real processes."""
 
+import contextlib
 import json
 import os
 import signal
@@ -131,8 +132,11 @@ def test_a_gateway_from_before_the_configuration_file_is_stopped(
     """After `toolgate init`, neither `stop` nor `start` worked: only `kill` did."""
     file = background / "toolgate.toml"
     text = file.read_text("utf-8")
+    elsewhere = background / "elsewhere"
+    elsewhere.mkdir()
     file.unlink()
-    started = command("start", "--port", "0", "--json").json
+    with contextlib.chdir(elsewhere):
+        started = command("start", "--port", "0", "--json").json
     file.write_text(text, encoding="utf-8")
     assert command("stop").status == NO_RESULT  # these settings have another port
     port = started["address"].rpartition(":")[2]
@@ -143,6 +147,23 @@ def test_a_gateway_from_before_the_configuration_file_is_stopped(
     stopped = command("stop")
     assert (stopped.status, f"process {started['pid']}" in stopped.out) == (SUCCESS, True)
     assert command("start").status == SUCCESS
+
+
+def test_commands_still_reach_a_gateway_that_takes_over_a_new_configuration_file(
+    background: Path, command: Command
+) -> None:
+    """It used the file, but was only found without one: `status` said that no gateway runs."""
+    file = background / "toolgate.toml"
+    text = file.read_text("utf-8")
+    file.unlink()
+    pid = command("start", "--port", "0", "--json").json["pid"]
+    file.write_text(text, encoding="utf-8")
+    deadline = monotonic() + HANG_S
+    while (status := command("status", "--json")).status != SUCCESS:
+        assert monotonic() < deadline
+    assert status.json["pid"] == pid
+    assert "already running" in command("start").out
+    assert f"process {pid}" in command("stop").out
 
 
 def test_logs_are_followed_over_their_rotation(background: Path) -> None:

@@ -102,7 +102,7 @@ async def _serve(loaded: Settings, host: str | None, port: int | None) -> int | 
                     settings.run_dir(),
                     address=address,
                     store=store_url(loaded),
-                    configuration=configuration_of(loaded),
+                    configuration=configuration_of(app.settings),
                     started_at=began,
                     version=__version__,
                     runs_in=str(working_folder()),

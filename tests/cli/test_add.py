@@ -8,6 +8,7 @@ import pytest
 
 from tests.cli.conftest import SMALL_SERVER, Command
 from toolgate.cli.terminal._exit import SUCCESS, USAGE_ERROR
+from toolgate.settings import config_dir
 
 FILESYSTEM = "npx -y @modelcontextprotocol/server-filesystem /home/me"
 
@@ -246,6 +247,13 @@ def test_the_global_options_may_stand_before_a_command_line(folder: Path, comman
     done = command(*words, str(SMALL_SERVER), "--config", "x")
     assert done.status == SUCCESS, done.err
     assert '"--config", "x"]' in (folder / "other.toml").read_text("utf-8")
+
+
+def test_a_server_is_saved_in_a_new_file_if_there_is_none(folder: Path, command: Command) -> None:
+    (folder / "toolgate.toml").unlink()
+    done = command("add", "--save", "mine", "--", sys.executable, str(SMALL_SERVER))
+    assert done.status == SUCCESS, done.err
+    assert "[server.mine]" in (config_dir() / "toolgate.toml").read_text("utf-8")
 
 
 def test_the_audit_log_names_the_server_that_was_added(command: Command, folder: Path) -> None:

@@ -6,6 +6,7 @@ import zipfile
 from dataclasses import replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -20,7 +21,7 @@ from toolgate.evaluation.results import evaluations_file, note_evaluations
 from toolgate.evaluation.saved_answer_runs import runs_folder, save_run
 from toolgate.evaluation.search_metrics import read_labelled
 from toolgate.gateway.meta_tools import DiscoverRequest
-from toolgate.settings import AuditSettings, GuardTable, Settings
+from toolgate.settings import AuditSettings, GuardTable, Settings, load
 from toolgate.testing import FakeUpstream
 from toolgate.types import Caller, ServerSpec
 
@@ -619,11 +620,49 @@ def test_tables_become_cards_on_a_phone() -> None:
     assert without == {"home.html", "answers.html"}
 
 
-async def test_without_a_file_the_console_says_how_to_create_one() -> None:
-    """It named `toolgate init`, which creates none where no client has servers."""
-    advice = "write the line version = 1 into "
+async def test_the_first_change_of_a_setting_creates_the_file(tmp_path: Path) -> None:
+    """The console only said how to create one by hand, and to start the gateway again."""
+    settings = load(environ={"XDG_CONFIG_HOME": str(tmp_path)}, cwd=tmp_path)
+    file = tmp_path / "toolgate" / "toolgate.toml"
+    async with open_console(settings=settings) as place:
+        first = visible_text(await place.page("settings"))
+        assert f"The first change creates {file} . You see the difference" in first
+        changed: dict[str, Any] = {"name": "mode", "value": '"all"'}
+        shown = (await place.send("setting", 200, **changed, do="check")).text
+        assert 'is: + version = 1 is: + mode = "all"' in visible_text(shown)
+        assert not file.exists()
+        state = re.findall(r'name="state" value="([0-9a-f]+)"', shown)
+        await place.send("setting", **changed, do="save", state=state)
+        assert file.read_text("utf-8") == 'version = 1\nmode = "all"\n'
+
+
+async def test_a_file_that_appears_meanwhile_is_not_replaced(tmp_path: Path) -> None:
+    settings = load(environ={"XDG_CONFIG_HOME": str(tmp_path)}, cwd=tmp_path)
+    file = tmp_path / "toolgate" / "toolgate.toml"
+    async with open_console(settings=settings) as place:
+        changed: dict[str, Any] = {"name": "mode", "value": '"all"'}
+        shown = (await place.send("setting", 200, **changed, do="check")).text
+        file.write_text("version = 1\n", encoding="utf-8")
+        state = re.findall(r'name="state" value="([0-9a-f]+)"', shown)
+        refused = await place.send("setting", 400, **changed, do="save", state=state)
+        assert "was changed in the meantime" in visible_text(refused.text)
+        assert file.read_text("utf-8") == "version = 1\n"
+
+
+async def test_settings_that_a_program_makes_are_only_shown() -> None:
     async with open_console() as place:
+        advice = "The program that started this gateway makes its settings; change them there."
         assert advice in visible_text(await place.page("settings"))
         assert advice in visible_text(await place.page("setting", name="mode"))
         refused = await place.send("packs", 400, name="documents", do="enable")
-        assert advice in visible_text(refused.text)
+        assert "The settings of this gateway are not in a file." in visible_text(refused.text)
+
+
+async def test_commands_in_messages_are_shown_as_code() -> None:
+    """Pages of errors showed the backticks around them."""
+    async with open_console() as place:
+        page = await place.page("setting", 400, name="`no` \u202esuch <b>")
+        assert "There is no setting" in visible_text(page)
+        assert "<code>no</code>" in page
+        assert "\u202e" not in page
+        assert "<b>&#39" not in page

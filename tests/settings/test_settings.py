@@ -52,7 +52,8 @@ def problem(folder: Path, text: str, **environ: str) -> str:
 
 
 def test_without_any_file_the_defaults_hold(tmp_path: Path) -> None:
-    assert load(cwd=tmp_path, environ=ENVIRON) == Settings()
+    file = config_dir(ENVIRON) / "toolgate.toml"
+    assert load(cwd=tmp_path, environ=ENVIRON) == Settings(new_config_file=file)
 
 
 def test_every_kind_of_server_is_read_with_its_options(tmp_path: Path) -> None:

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         described_settings,
     )
     from toolgate.settings.edit import (
+        NEW_FILE,
         add_server_to_file,
         change_server_in_file,
         change_tool_in_file,
@@ -139,6 +140,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CONFIG_NAME",
     "META_TOOLS",
+    "NEW_FILE",
     "OVERRIDE_KEYS",
     "ApprovalSettings",
     "AuditSettings",
@@ -245,6 +247,7 @@ _ON_USE = {
     "CurrentSettings": "current:CurrentSettings",
     "DescribedSetting": "described:DescribedSetting",
     "described_settings": "described:described_settings",
+    "NEW_FILE": "edit:NEW_FILE",
     "add_server_to_file": "edit:add_server_to_file",
     "change_server_in_file": "edit:change_server_in_file",
     "change_tool_in_file": "edit:change_tool_in_file",

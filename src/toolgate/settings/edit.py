@@ -28,6 +28,7 @@ from toolgate.settings.tables.servers import ServerTable
 from toolgate.types import Json, json_object
 
 __all__ = [
+    "NEW_FILE",
     "add_server_to_file",
     "change_server_in_file",
     "change_tool_in_file",
@@ -46,7 +47,8 @@ __all__ = [
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
-_HEADER = "version = 1\n"
+NEW_FILE = "version = 1\n"
+"""Text of a new `toolgate.toml`, before anything is added."""
 
 
 def add_server_to_file(path: Path, name: str, config: Mapping[str, Any]) -> None:
@@ -62,7 +64,7 @@ def add_server_to_file(path: Path, name: str, config: Mapping[str, Any]) -> None
             key or value of `config` is wrong.
     """
     _check(name, config)
-    text = read_text(path) if path.exists() else _HEADER
+    text = read_text(path) if path.exists() else NEW_FILE
     root = parse_document(text, path, is_toml=True).root
     servers = root.get("server", {})
     if server_name(name) in map(server_name, json_object(servers)):
@@ -310,7 +312,7 @@ def switch_pack(path: Path, name: str, *, on: bool, by_default: bool) -> bool:
         SettingError: The file is malformed, cannot be written, or the lists are written in a way
             that can only be edited by hand.
     """
-    text = read_text(path) if path.exists() else _HEADER
+    text = read_text(path) if path.exists() else NEW_FILE
     root = parse_document(text, path, is_toml=True).root
     packs = json_object(root.get("packs"))
     changed = text

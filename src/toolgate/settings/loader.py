@@ -14,7 +14,13 @@ from toolgate.settings.config_file import (
     parse_document,
     read_text,
 )
-from toolgate.settings.folders import current_environment, expand_home, find_config
+from toolgate.settings.folders import (
+    CONFIG_NAME,
+    config_dir,
+    current_environment,
+    expand_home,
+    find_config,
+)
 from toolgate.settings.renamed_keys import with_new_names
 from toolgate.settings.servers.collection import (
     Reading,
@@ -130,6 +136,7 @@ def _load(
         settings,
         servers=tuple(reading.servers.values()),
         config_file=path,
+        new_config_file=None if path else config_dir(reading.environ) / CONFIG_NAME,
         imports=tuple(map(str, imports)),
         overrides=overrides,
         files=tuple(dict.fromkeys(reading.files)),

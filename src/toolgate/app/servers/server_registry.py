@@ -179,11 +179,11 @@ class ServerRegistry:
                 hint="Choose another name, or restore that one in the console, on Servers.",
             )
         if save:
-            path = self._settings.current.config_file
+            path = self._settings.current.config_file or self._settings.current.new_config_file
             if path is None:
                 raise SettingError(
                     "There is no toolgate.toml to save the server in.",
-                    hint="Run: toolgate init, or add it without --save.",
+                    hint="Add it without --save.",
                 )
             spec = server_spec(name, config, source=str(path), folder=path.parent)
             await asyncio.to_thread(add_server_to_file, path, name, config)

@@ -282,7 +282,7 @@ async def _add_page(request: PageRequest) -> Response:
             (known for known in KNOWN_SERVERS if known.name == request.query_value("pick")), None
         ),
         projects=[project.name for project in await request.gateway.admin.projects(request.caller)],
-        can_save=request.app.settings.config_file is not None,
+        can_save=request.gateway.manage.settings.file is not None,
     )
 
 

@@ -51,7 +51,8 @@ async def _list(request: PageRequest) -> Response:
         total=len(rows),
         word=request.query_value("q"),
         source=source,
-        file=request.app.settings.config_file,
+        file=request.gateway.manage.settings.file,
+        is_new=request.app.settings.config_file is None,
     )
 
 
@@ -76,7 +77,7 @@ async def _page(request: PageRequest, *, lines: tuple[str, ...] = (), state: str
         value=value,
         lines=lines,
         state=state,
-        file=request.app.settings.config_file,
+        file=request.gateway.manage.settings.file,
     )
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from toolgate.errors import ArgumentError, SettingError
 from toolgate.gateway.parts import GatewayContext
 from toolgate.settings import (
+    NEW_FILE,
     DescribedSetting,
     Settings,
-    config_dir,
     described_settings,
     load,
     read_text,
@@ -71,8 +71,8 @@ class SettingsManagement:
         Raises:
             ForbiddenError: The caller lacks the right `manage`.
             ArgumentError: The setting does not exist, or the value is not TOML.
-            ConfigError: There is no file, the value is not valid, names something that does not
-                exist, or the file cannot be changed.
+            ConfigError: A program made the settings, the value is not valid, names something that
+                does not exist, or the file cannot be changed.
         """
         described = next((row for row in await self.all(caller) if row.name == name), None)
         if described is None:
@@ -87,8 +87,8 @@ class SettingsManagement:
                     hint='Put text in quotation marks: "like this".',
                 ) from error
         path = self._path()
-        before = await asyncio.to_thread(read_text, path)
-        after = with_setting(before, path, described.key, value)
+        before = await asyncio.to_thread(_text_of, path)
+        after = with_setting(before or NEW_FILE, path, described.key, value)
         checked = await asyncio.to_thread(_checked, path, after)
         before_change = await asyncio.to_thread(self._plugin_problems, self._settings.current)
         after_change = await asyncio.to_thread(self._plugin_problems, checked)
@@ -135,7 +135,7 @@ class SettingsManagement:
 
         Raises:
             ForbiddenError: The caller lacks the right `manage`.
-            SettingError: There is no file, or it cannot be changed.
+            SettingError: A program made the settings, or the file cannot be changed.
         """
         self._visible.must_manage(caller)
         path = self._path()
@@ -144,25 +144,27 @@ class SettingsManagement:
                 lambda: switch_pack(path, name, on=on, by_default=by_default)
             )
 
-    def _path(self) -> Path:
-        path = self._settings.current.config_file
-        if path is None:
-            raise _no_file()
-        return path
-
     @property
-    def creation_advice(self) -> str:
-        """How to create the file; `toolgate init` creates none if it finds no servers."""
-        return _no_file().hint
+    def file(self) -> Path | None:
+        """The `toolgate.toml` that changes are written to; the first change may create it.
+
+        None if a program made the settings of this gateway.
+        """
+        current = self._settings.current
+        return current.config_file or current.new_config_file
+
+    def _path(self) -> Path:
+        if self.file is None:
+            raise SettingError(
+                "The settings of this gateway are not in a file.",
+                hint="Change them in the program that started it.",
+            )
+        return self.file
 
 
-def _no_file() -> SettingError:
-    # A gateway that started without a file is not found by commands once there is one.
-    return SettingError(
-        "There is no toolgate.toml to change.",
-        hint=f"Stop the gateway, write the line version = 1 into {config_dir() / 'toolgate.toml'},"
-        " and start it again.",
-    )
+def _text_of(path: Path) -> str:
+    """Return the text of the file; empty if it does not exist yet."""
+    return read_text(path) if path.exists() else ""
 
 
 def _checked(path: Path, text: str) -> Settings:
@@ -186,7 +188,8 @@ def _checked(path: Path, text: str) -> Settings:
 
 def _replace(path: Path, text: str) -> None:
     try:
-        shutil.copy2(path, path.with_name(f"{path.name}.toolgate-previous"))
+        if path.exists():
+            shutil.copy2(path, path.with_name(f"{path.name}.toolgate-previous"))
     except OSError as error:
         raise SettingError(
             f"{path} cannot be copied: {error.strerror}.",

@@ -196,6 +196,10 @@ class Settings:
     config_file: Path | None = field(default=None, metadata=DERIVED)
     """The `toolgate.toml` that was read; None if there is none."""
 
+    new_config_file: Path | None = field(default=None, metadata=DERIVED)
+    """The `toolgate.toml` that the first saved change creates, if `load` found none; None for
+    settings that a program made."""
+
     imports: tuple[str, ...] = field(default=(), metadata=DERIVED)
     """Files named by `--import`, for reading the same again."""
 

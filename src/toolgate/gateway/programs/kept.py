@@ -55,7 +55,7 @@ class KeptProgram:
     """The only caller that can resume it."""
 
     created_at: str
-    """UTC, ISO 8601."""
+    """When it was parked for the calls that it waits for. UTC, ISO 8601."""
 
     expires_at: str
     """UTC, ISO 8601."""

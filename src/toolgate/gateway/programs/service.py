@@ -97,8 +97,11 @@ class _Run:
     n_calls: int = 0
     """Calls made before it was parked."""
 
-    expires_at: str = ""
-    """Time when it is dropped unless it gets past its parked calls; empty if it has none."""
+    resumed: StoredProgram | None = None
+    """What was parked; None: the program has not been parked."""
+
+    resumed_calls: frozenset[int] = frozenset()
+    """The calls that it was parked for."""
 
 
 class ProgramService:
@@ -279,7 +282,8 @@ class ProgramService:
             peer=peer,
             continuations=_continuations(parked, responses),
             n_calls=int(body["n_calls"]),
-            expires_at=stored.expires_at,
+            resumed=stored,
+            resumed_calls=frozenset(call.call_id for call in parked),
             prepare=prepare,
         )
         again = _repeated(parked)
@@ -483,9 +487,9 @@ class ProgramService:
         body["signature"] = self._signer.sign(
             _PURPOSE, {"id": run.program_id, "sha256": _digest_of(body, parked.snapshot)}
         )
-        # Resuming too early does not extend the wait; a new call that has to wait does.
-        is_same_wait = all(call.call_id in run.continuations for call in parked.calls)
-        kept_until = run.expires_at if is_same_wait else ""
+        # Resuming too early does not begin another wait; a new call that has to wait does.
+        is_same_wait = all(call.call_id in run.resumed_calls for call in parked.calls)
+        before = run.resumed if is_same_wait else None
         await self._store.approvals.programs.save(
             StoredProgram(
                 program_id=run.program_id,
@@ -493,8 +497,8 @@ class ProgramService:
                 caller_id=run.caller.caller_id,
                 state="waiting",
                 body=json_text.dumps(body),
-                created_at=utc_now(),
-                expires_at=kept_until or utc_now(plus_s=self._rules.keep_s),
+                created_at=before.created_at if before else utc_now(),
+                expires_at=before.expires_at if before else utc_now(plus_s=self._rules.keep_s),
             )
         )
         if questions := questions_of(parked.calls):

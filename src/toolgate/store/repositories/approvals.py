@@ -134,7 +134,7 @@ class StoredProgram:
     """Its signed snapshot."""
 
     created_at: str
-    """UTC, ISO 8601."""
+    """When it stopped at these calls. UTC, ISO 8601."""
 
     expires_at: str
     """UTC, ISO 8601."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolgate.base.ids import utc_now
-from toolgate.models.embedders import Embedder, Vectors, embedded
+from toolgate.models.embedders import Embedder, Vectors
 from toolgate.search.base import SearchableTool
 from toolgate.search.semantic.metrics import SearchMetrics
 from toolgate.search.semantic.tool_vector_store import VectorSpace
@@ -277,7 +277,7 @@ class EmbeddingQueue:
     async def _rows_of(self, batch: Sequence[PendingText]) -> Vectors:
         texts_by_row = [pending.texts for pending in batch]
         texts = list(dict.fromkeys(chain.from_iterable(texts_by_row)))
-        embeddings = await embedded(self._embedder, texts, "document")
+        embeddings = await self._metrics.embed(self._embedder, texts, "document")
         row_of = {text: row for row, text in enumerate(texts)}
         total = np.zeros((len(batch), embeddings.shape[1]), np.float32)
         for weight, texts_of_kind in zip(

@@ -4,20 +4,12 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any
 
 from toolgate.base.tracing import observe
-from toolgate.models.embedders import (
-    Embedder,
-    Reads,
-    TextKind,
-    Vectors,
-    computes_at_once,
-    is_remote,
-)
+from toolgate.models.embedders import Embedder, TextKind, Vectors, embedded
 from toolgate.types import Json
 
-__all__ = ["CountingEmbedder", "SearchMetrics"]
+__all__ = ["SearchMetrics"]
 
 # Chosen: enough for a stable 99th percentile.
 _REMEMBERED = 1_000
@@ -79,6 +71,21 @@ class SearchMetrics:
         """Record a failure of something that the search uses."""
         self.last_error, self.last_error_at = error, at
 
+    async def embed(self, embedder: Embedder, texts: Sequence[str], kind: TextKind) -> Vectors:
+        """Return the vectors of texts, and count the embedder's work; raises like `embedded`."""
+        work = self.embedding[kind]
+        began = perf_counter()
+        try:
+            with observe("embed", kind=kind, texts=len(texts)):
+                vectors = await embedded(embedder, texts, kind)
+        except BaseException:
+            work.failures += 1
+            raise
+        finally:
+            work.seconds += perf_counter() - began
+        work.texts += len(texts)
+        return vectors
+
     def as_json(self) -> Json:
         """Return the counters for REST and `--json`; documented in `docs/programs.md`."""
         ordered = sorted(self._latencies_ms)
@@ -105,59 +112,3 @@ def _at(ordered: Sequence[float], share: float) -> float | None:
     if not ordered:
         return None
     return round(ordered[min(len(ordered) - 1, int(share * len(ordered)))], 3)
-
-
-class CountingEmbedder:
-    """Wraps an embedder to count and observe its work."""
-
-    def __init__(self, embedder: Embedder, metrics: SearchMetrics) -> None:
-        self._embedder = embedder
-        self._metrics = metrics
-
-    @property
-    def identity(self) -> str:
-        """Identity of the embedder."""
-        return self._embedder.identity
-
-    @property
-    def dim(self) -> int:
-        """Dimensions of the embedder's vectors."""
-        return self._embedder.dim
-
-    @property
-    def reads(self) -> Reads:
-        """The languages that the embedder reads."""
-        return self._embedder.reads
-
-    async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
-        """Embed texts with the embedder."""
-        work = self._metrics.embedding[kind]
-        began = perf_counter()
-        try:
-            with observe("embed", kind=kind, texts=len(texts)):
-                vectors = await self._embedder.embed(texts, kind)
-        except BaseException:
-            work.failures += 1
-            raise
-        finally:
-            work.seconds += perf_counter() - began
-        work.texts += len(texts)
-        return vectors
-
-    def computes_at_once(self, texts: Sequence[str]) -> bool:
-        """Return whether the embedder computes these texts immediately."""
-        return computes_at_once(self._embedder, texts)
-
-    @property
-    def is_remote(self) -> bool:
-        """Whether the embedder is a service over a network."""
-        return is_remote(self._embedder)
-
-    async def aclose(self) -> None:
-        """Close the embedder."""
-        end: Any = getattr(self._embedder, "aclose", None)
-        if end is not None:
-            await end()
-
-
-_: type[Embedder] = CountingEmbedder

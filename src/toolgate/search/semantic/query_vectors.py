@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from toolgate.models.embedders import Embedder, computes_at_once, embedded, is_remote
+from toolgate.models.embedders import Embedder, computes_at_once, is_remote
 from toolgate.search.semantic.metrics import SearchMetrics
 
 __all__ = ["QueryVectors"]
@@ -63,7 +63,7 @@ class QueryVectors:
             cooldown_s: Seconds without using the embedder after several failures.
             max_entries: Most vectors in the cache.
             ttl_s: Seconds for which a vector is cached after it was computed.
-            metrics: Counts the requested and the cached texts.
+            metrics: Counts the requested and the cached texts, and the work of the embedder.
             clock: Monotonic clock in seconds.
         """
         if timeout_s is None:
@@ -150,7 +150,7 @@ class QueryVectors:
         """Embed texts; None if the embedder failed."""
         try:
             async with asyncio.timeout(_LATE_S):
-                rows = await embedded(self._embedder, texts, "query")
+                rows = await self._metrics.embed(self._embedder, texts, "query")
         except Exception as error:  # noqa: BLE001 - an embedder of anybody; words go on
             self._failed(error)
             return None

@@ -54,7 +54,7 @@ from toolgate.search.semantic.first_stage import (
     state_of,
 )
 from toolgate.search.semantic.index_maintenance import VectorIndex, per_server, slots_of
-from toolgate.search.semantic.metrics import CountingEmbedder, SearchMetrics
+from toolgate.search.semantic.metrics import SearchMetrics
 from toolgate.search.semantic.query_vectors import QueryVectors
 from toolgate.search.semantic.tool_vector_store import ToolVectorStore
 from toolgate.search.semantic.tool_vectors import ToolVectors
@@ -110,12 +110,11 @@ class HybridSearch:
         self._reads: Reads = "english"
         self._state = HybridState()
         self._updating = anyio.Lock()
-        counting = CountingEmbedder(embedder, self.metrics)
         self._vector_cache = VectorCache(vectors, self.metrics)
-        self._filler = EmbeddingQueue(counting, self._vector_cache, self.metrics)
+        self._filler = EmbeddingQueue(embedder, self._vector_cache, self.metrics)
         self._words = LexicalCache(index_file, options.lexical)
         self._asked = QueryVectors(
-            counting,
+            embedder,
             timeout_s=options.embed_timeout_s,
             cooldown_s=options.cooldown_s,
             max_entries=options.cached_queries,

@@ -12,25 +12,20 @@ from pathlib import Path
 
 from toolgate.search.tokenizer import IGNORED, fold, words_of_request
 
-__all__ = ["small_words_of", "stop_words_of"]
+__all__ = ["STOP_WORDS", "stop_words_of"]
 
-_LISTS = {
+STOP_WORDS = {
     code: frozenset(map(fold, small.split()))
     for code, small in json.loads(
         Path(__file__).with_name("stop_words.json").read_text(encoding="utf-8")
     ).items()
 }
-"""Stop words by language code (ISO 639-1)."""
+"""Stop words by language code (ISO 639-1), folded."""
 _LANGUAGES: dict[str, list[str]] = {}
-for _code, _small in _LISTS.items():
+for _code, _small in STOP_WORDS.items():
     for _word in _small:
         _LANGUAGES.setdefault(_word, []).append(_code)
 _NONE: frozenset[str] = frozenset()
-
-
-def small_words_of(language: str) -> frozenset[str]:
-    """Return the stop words of a language (ISO 639-1), folded."""
-    return _LISTS.get(language, _NONE)
 
 
 @lru_cache(maxsize=64)
@@ -49,4 +44,4 @@ def stop_words_of(text: str) -> frozenset[str]:
     highest = max(counts.values(), default=0)
     if highest <= least:
         return _NONE
-    return _NONE.union(*(_LISTS[code] for code, count in counts.items() if count == highest))
+    return _NONE.union(*(STOP_WORDS[code] for code, count in counts.items() if count == highest))

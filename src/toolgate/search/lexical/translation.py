@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import Stemmer
 
-from toolgate.search.lexical.stop_words import small_words_of
+from toolgate.search.lexical.stop_words import STOP_WORDS
 from toolgate.search.tokenizer import IGNORED, fold, fold_all, term_of, words_of_request
 
 __all__ = [
@@ -162,13 +162,12 @@ def _understood(word: str) -> tuple[bool, ...]:
 
     A language has its stop words and the words of its dictionary.
     """
-    plain = fold(word)
+    plain, *stems = fold_all((word, *(_stem_with_accents(word, code) for code in STEMMERS)))
     return (
         _is_english(word),
         *(
-            plain in small_words_of(language)
-            or _dictionary(language).get(stem(word, language)) is not None
-            for language in STEMMERS
+            plain in STOP_WORDS[language] or _dictionary(language).get(known) is not None
+            for language, known in zip(STEMMERS, stems, strict=True)
         ),
     )
 
@@ -189,13 +188,17 @@ def expression_key(words: Sequence[str]) -> str:
 @lru_cache(maxsize=20_000)
 def stem(word: str, language: str) -> str:
     """Return the stem of a word of a language of `STEMMERS`, folded."""
+    return fold(_stem_with_accents(word, language))
+
+
+def _stem_with_accents(word: str, language: str) -> str:
+    """Return the stem of a word: accents are part of the endings, but are not compared."""
     stemmer = Stemmer.Stemmer(STEMMERS[language], 0)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    # Stemmed with accents, which are part of the endings, and compared without them.
-    return fold(stemmer.stemWord(word.lower()))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+    return stemmer.stemWord(word.lower())  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
 def _from_spaced(words: Sequence[str], language: str) -> EnglishReading:
-    small = small_words_of(language)
+    small = STOP_WORDS[language]
     english: list[str] = []
     understood = telling = at = 0
     while at < len(words):

@@ -10,7 +10,7 @@ from toolgate.search.base import SearchableTool
 from toolgate.search.lexical.postings import (
     WordIndex,
 )
-from toolgate.search.lexical.tool_names import NameIndex, checksum_of, spellings_of
+from toolgate.search.lexical.tool_names import NameIndex, spellings_of
 
 __all__ = ["LexicalState"]
 
@@ -53,11 +53,10 @@ class LexicalState:
 
     def slots_named(self, spelling: str) -> list[tuple[int, int]]:
         """Return the tools with this spelling: its rank (0 for the key itself) and the slot."""
-        checksum = checksum_of(spelling)
         return [
             (rank, slot)
             for names in self.names
-            for rank, slot in names.find(checksum)
+            for rank, slot in names.find(spelling)
             if (self.live is None or self.live[slot])
             and spellings_of(self.tools[slot])[rank] == spelling
         ]

@@ -14,7 +14,6 @@ from toolgate.search.tokenizer import fold, fold_all
 
 __all__ = [
     "NameIndex",
-    "checksum_of",
     "joined_names",
     "names_of",
     "plain_name",
@@ -40,9 +39,9 @@ class NameIndex:
     slots: NDArray[np.int32]
     """Slot of the tool of each name."""
 
-    def find(self, checksum: int) -> list[tuple[int, int]]:
-        """Return rank and slot of each name with this hash."""
-        hashes = self.hashes.data
+    def find(self, spelling: str) -> list[tuple[int, int]]:
+        """Return rank and slot of each name with the hash of this spelling."""
+        hashes, checksum = self.hashes.data, _checksum_of(spelling)
         begin = bisect_left(hashes, checksum)
         if begin == len(hashes) or hashes[begin] != checksum:
             return []
@@ -54,14 +53,14 @@ class NameIndex:
 
 def names_of(tools: Iterable[SearchableTool], first: int) -> NameIndex:
     """Return the names of tools in consecutive slots."""
-    hashes = [[checksum_of(spelling) for spelling in spellings_of(tool)] for tool in tools]
+    hashes = [[_checksum_of(spelling) for spelling in spellings_of(tool)] for tool in tools]
     table = np.array(hashes, np.uint32).reshape(-1, _N_SPELLINGS)
     ranks = np.tile(np.arange(_N_SPELLINGS, dtype=np.uint8), len(table))
     slots = np.repeat(np.arange(first, first + len(table), dtype=np.int32), _N_SPELLINGS)
     return _sorted(NameIndex(table.reshape(-1), ranks, slots))
 
 
-def checksum_of(spelling: str) -> int:
+def _checksum_of(spelling: str) -> int:
     """Return a checksum, the same in every process, as the cache file needs."""
     # CRC-32: 32 bits per name keep the index small; comparing the spellings resolves collisions.
     return crc32(spelling.encode(errors="surrogatepass"))

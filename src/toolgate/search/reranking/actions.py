@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Final, NamedTuple
 
-from toolgate.search.tokenizer import split_identifier, term_of, words, words_of_request
+from toolgate.search.tokenizer import split_identifier, term_of, terms_of, words, words_of_request
 
 __all__ = ["CHANGING", "READING", "Actions", "are_opposite", "requested_actions", "tool_actions"]
 
@@ -54,17 +54,15 @@ def _action_list() -> _ActionList:
 
 def requested_actions(text: str) -> Actions:
     """Return the actions at the start of an English request."""
-    return _said(term_of(word) for word in words_of_request(text)[:_FIRST_WORDS])
+    return _said(terms_of(words_of_request(text)[:_FIRST_WORDS]))
 
 
 def tool_actions(name: str, server: str, description: str) -> Actions:
     """Return the actions in a tool's name, or else at the start of its description."""
-    of_server = {term_of(word) for word in split_identifier(server)}
-    every = [term_of(word) for word in split_identifier(name)]
+    of_server = set(terms_of(split_identifier(server)))
+    every = terms_of(split_identifier(name))
     named = [term for term in every if term and term not in of_server] or every
-    return _said(named[:_FIRST_WORDS]) or _said(
-        term_of(word) for word in words(description[:80])[:_FIRST_OF_TEXT]
-    )
+    return _said(named[:_FIRST_WORDS]) or _said(terms_of(words(description[:80])[:_FIRST_OF_TEXT]))
 
 
 def are_opposite(asked: Actions, done: Actions) -> bool:

@@ -59,11 +59,8 @@ class HybridState:
     """Mean vectors of the servers; None if they are uninformative."""
     near: "Mapping[str, Cosines] | None" = None
     """Cosines for one request from the store, by text; None if they are computed in memory."""
-
-    @property
-    def is_elsewhere(self) -> bool:
-        """Whether the vectors are only in the store and not in memory."""
-        return self.vectors is not None and not self.vectors.rows.shape[1]
+    is_elsewhere: bool = False
+    """Whether the vectors are only in the store and not in memory."""
 
 
 def state_of(
@@ -78,8 +75,8 @@ def state_of(
     """
     if vectors is None:
         return HybridState(words, missing=len(words.keys))
-    elsewhere = not vectors.rows.shape[1]
-    large = len(words.keys) >= FIRST_LOOK_FROM and not elsewhere
+    is_elsewhere = not vectors.rows.shape[1]
+    large = len(words.keys) >= FIRST_LOOK_FROM and not is_elsewhere
     # With rows in the order of slots, no search has to copy rows.
     in_order = len(vectors.rows) == len(vectors.of_tool) and bool(
         (vectors.of_tool == np.arange(len(vectors.of_tool), dtype=np.int32)).all()
@@ -94,13 +91,15 @@ def state_of(
         missing = int(np.count_nonzero(without))
     usual = _usual(words, vectors, last) if vectors.heads is not None else None
     servers = None
-    if vectors.there.any() and not elsewhere:
+    if vectors.there.any() and not is_elsewhere:
         last_servers = last.servers if last is not None else None
         changed = (
             _servers_changed(last, words, there) if last is not None and last_servers else None
         )
         servers = server_vectors(words, vectors, last_servers, changed)
-    return HybridState(words, vectors, there, missing, usual, in_order, servers)
+    return HybridState(
+        words, vectors, there, missing, usual, in_order, servers, is_elsewhere=is_elsewhere
+    )
 
 
 def _servers_changed(

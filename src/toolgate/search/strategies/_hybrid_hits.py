@@ -9,7 +9,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from toolgate.models.embedders import Embedder
 from toolgate.search.base import (
     Hit,
     SearchRequest,
@@ -88,7 +87,7 @@ class HitBuilder:
     def __init__(
         self,
         options: Options,
-        embedder: Embedder,
+        model: str,
         calibration: Calibration,
         typical: TypicalRequests | None,
     ) -> None:
@@ -96,12 +95,12 @@ class HitBuilder:
 
         Args:
             options: The weights.
-            embedder: The embedder of the vectors.
+            model: Identity of the embedder of the vectors; empty without vectors.
             calibration: What gives the hits their relevance.
             typical: Typical requests for the embedder; None without these.
         """
         self._options = options
-        self._embedder = embedder
+        self._model = model
         self._calibration = calibration
         self._typical = typical
 
@@ -143,7 +142,7 @@ class HitBuilder:
             return [], "none", no_match_notice(ranking.asked)
         shift = 0.0
         if request.learned is not None and state.vectors is not None:
-            shift = request.learned.line.shift(self._embedder.identity)
+            shift = request.learned.line.shift(self._model)
         if shift:
             hits = [replace(hit, fields={**hit.fields, "cutoff_shift": shift}) for hit in hits]
         # In a request of several steps, tools of later steps are behind those of the first for

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from toolgate.models.embedders import Embedder, Reads
+from toolgate.models.embedders import Reads
 from toolgate.search.base import (
     SearchRequest,
 )
@@ -134,7 +134,7 @@ class HybridRanker:
     def __init__(
         self,
         options: Options,
-        embedder: Embedder,
+        model: str,
         reads: Reads,
         background: NDArray[np.float32] | None,
     ) -> None:
@@ -142,15 +142,15 @@ class HybridRanker:
 
         Args:
             options: The weights.
-            embedder: The embedder of the vectors.
+            model: Identity of the embedder of the vectors; empty without vectors.
             reads: The languages that it reads.
             background: Vectors of the background texts; None without these.
         """
         self._options = options
-        self._embedder = embedder
+        self._model = model
         self._reads = reads
         self._background = background
-        self._translated: dict[str, float | None] = {}
+        self._readable: dict[str, float] = {}
 
     def rank(
         self,
@@ -173,8 +173,9 @@ class HybridRanker:
             return Ranking(texts.query, asked[0], None, scores, (silent,), _UNLIFTED)
         votes, support = self._votes(state, texts.vector, request)
         shares = [reading.shares for reading in readings]
-        self._translated = {
-            text: reading.translated for text, reading in zip(texts.all, readings, strict=True)
+        self._readable = {
+            text: self._readable_share(text, reading.translated)
+            for text, reading in zip(texts.all, readings, strict=True)
         }
         cosines = self._cosines(state, texts, vectors)
         looks = self._looks(state, texts, shares, cosines, vectors, None)
@@ -256,14 +257,13 @@ class HybridRanker:
             self._options.reranking
             and self._background is not None
             and not texts.clauses
-            and self._readable(texts.text) >= _READ_WELL
+            and self._readable[texts.text] >= _READ_WELL
         )
 
-    def _readable(self, text: str) -> float:
-        """Return how well the model can read a text, in [0, 1]."""
+    def _readable_share(self, text: str, translated: float | None) -> float:
+        """Return how well the model can read a text, whose translation has a weight, in [0, 1]."""
         if not self._options.script_gate or self._reads != "english":
             return 1.0
-        translated = self._translated.get(text)
         return max(readable_share(text), _TRANSLATED * (translated or 0.0))
 
     def _looks(
@@ -287,7 +287,7 @@ class HybridRanker:
             owners = owners[slots]
         scored: list[TextScores] = []
         for text, share, cosine in zip(texts.all, shares, cosines, strict=True):
-            readable = self._readable(text)
+            readable = self._readable[text]
             near = None
             # The first stage over a large index needs only an approximate order, so it ignores
             # servers.
@@ -322,11 +322,11 @@ class HybridRanker:
         """Return the cosines of each text; None if only words count."""
         if state.is_elsewhere:
             near = state.near or {}
-            return [near.get(text) if self._readable(text) > 0 else None for text in texts.all]
+            return [near.get(text) if self._readable[text] > 0 else None for text in texts.all]
         query_vectors = {
             at: vectors[text]
             for at, text in enumerate(texts.all)
-            if text in vectors and vectors[text].any() and self._readable(text) > 0
+            if text in vectors and vectors[text].any() and self._readable[text] > 0
         }
         cosines = dict(
             zip(query_vectors, cosines_of(state, list(query_vectors.values())), strict=True)
@@ -384,7 +384,7 @@ class HybridRanker:
         usage = self._options.usage
         if request.learned is None or vector is None or not usage.weight:
             return {}, {}
-        votes = request.learned.votes(vector, self._embedder.identity, usage)
+        votes = request.learned.votes(vector, self._model, usage)
         slots = {
             key: slot
             for key in votes.shares

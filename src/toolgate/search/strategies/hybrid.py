@@ -261,12 +261,13 @@ class HybridSearch:
         if not are_languages_loaded():
             await anyio.to_thread.run_sync(load_languages)
         allowed, searched, notices = allowed_by(state.words, request)
+        model = "" if state.vectors is None else self._embedder.identity
         fallback = ""
         hits: list[Hit] = []
         read: list[SearchedQuery] = []
         if searched:
             hits, query_notices, read, fallback = await self._search_all(
-                state, request, allowed, searched
+                state, request, allowed, searched, model
             )
             notices += [notice for notice in query_notices if notice not in notices]
         elif not notices:
@@ -282,7 +283,7 @@ class HybridSearch:
             searched=searched,
             fallback=f"hybrid: {fallback}" if fallback else "",
             queries=tuple(read),
-            model=self._embedder.identity if has_vectors else "",
+            model=model if has_vectors else "",
             duration_ms=duration_ms,
         )
         # An answer without meaning is not cached: the next one may have its vectors.
@@ -346,6 +347,7 @@ class HybridSearch:
         request: SearchRequest,
         allowed: NDArray[np.bool_] | None,
         searched: int,
+        model: str,
     ) -> tuple[list[Hit], list[str], list[SearchedQuery], str]:
         notices: list[str] = []
         fallback = ""
@@ -390,8 +392,8 @@ class HybridSearch:
                 fallback = "the store of vectors did not answer"
                 notices.append(f"Searched by words alone: {fallback}.")
             state = near or state
-        ranker = HybridRanker(self._options, self._embedder, self._reads, self._background)
-        builder = HitBuilder(self._options, self._embedder, self._calibration, self._typical)
+        ranker = HybridRanker(self._options, model, self._reads, self._background)
+        builder = HitBuilder(self._options, model, self._calibration, self._typical)
         fitting: list[list[Hit]] = []
         weak: list[list[Hit]] = []
         read: list[SearchedQuery] = []

@@ -28,7 +28,8 @@ from tests.limits import HANG_S
 from toolgate.cli.serving.serve import command as serve_command
 from toolgate.cli.terminal._exit import SUCCESS, USAGE_ERROR
 from toolgate.cli.terminal._plain_command import PlainCommand
-from toolgate.cli.terminal._ports import is_loopback, local_address
+from toolgate.cli.terminal._ports import local_address
+from toolgate.security.addresses import is_loopback
 from toolgate.settings import data_dir
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")

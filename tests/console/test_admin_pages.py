@@ -13,7 +13,8 @@ from tests.console.console_client import notes, open_console, visible_text
 from tests.packs.pack_files import write_files
 from toolgate.base.ids import new_id, utc_now
 from toolgate.console.charts import lines
-from toolgate.settings import AuditSettings, PackSettings, Settings, load
+from toolgate.settings import AuditSettings, AuthnSettings, PackSettings, Settings, load
+from toolgate.settings.clients.supported import launch_of_this_program
 from toolgate.types import AuditRecord, Caller
 
 pytestmark = pytest.mark.anyio
@@ -66,8 +67,11 @@ async def test_home_of_a_new_gateway_helps_with_the_first_server_and_client() ->
         assert "GITHUB_PERSONAL_ACCESS_TOKEN=${env:GITHUB_PERSONAL_ACCESS_TOKEN}" in add
         snippets = _snippets(await place.page("connect"))
         address = "http://127.0.0.1:7420/mcp"
+        launch = launch_of_this_program()
+        entry = {"command": launch.command, "args": ["stdio"], "env": {"PATH": launch.search_path}}
+        assert Path(launch.command).is_absolute()
         assert [json.loads(text) for text in snippets if text.startswith("{")] == [
-            {"mcpServers": {"toolgate": {"command": "toolgate", "args": ["stdio"]}}},
+            {"mcpServers": {"toolgate": entry}},
             {"mcpServers": {"toolgate": {"url": address}}},
             {"servers": {"toolgate": {"type": "http", "url": address}}},
             {"mcpServers": {"toolgate": {"serverUrl": address}}},
@@ -89,6 +93,23 @@ async def test_snippets_of_a_gateway_with_tokens_have_room_for_one() -> None:
                 assert "TOKEN" in str(entry.get("headers") or entry["env"])
         [codex] = [text for text in snippets if text.startswith("[")]
         assert "bearer_token_env_var" in tomllib.loads(codex)["mcp_servers"]["toolgate"]
+
+
+async def test_a_client_elsewhere_gets_a_bridge_to_this_gateway() -> None:
+    """Its entry started Toolgate, which found no gateway on that machine and started one."""
+    address = "http://gateway.example.org/mcp"
+    settings = Settings(auth="required", authn=AuthnSettings(resource=address))
+    async with open_console({}, settings=settings) as place:
+        made = await place.app.gateway.admin.create_token(ADMIN, "anna", roles=["admin"])
+        await place.send("login", 303, csrf=await place.csrf(), token=made.secret)
+        first = next(text for text in _snippets(await place.page("connect")) if text[0] == "{")
+    header = ["--header", "Authorization:${AUTHORIZATION}"]
+    entry = {
+        "command": "npx",
+        "args": ["-y", "mcp-remote", address, "--allow-http", *header],
+        "env": {"AUTHORIZATION": "Bearer TOKEN"},
+    }
+    assert json.loads(first) == {"mcpServers": {"toolgate": entry}}
 
 
 def _snippets(page: str) -> list[str]:

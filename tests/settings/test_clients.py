@@ -1,6 +1,7 @@
 """Where the files of other clients lie, and how Toolgate is put in place of their servers."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any, get_args
 
@@ -21,7 +22,7 @@ from toolgate.settings.clients.supported import (
 from toolgate.settings.clients.write_back import with_toolgate
 from toolgate.settings.notations.jsonc import parse
 
-LAUNCH = Launch(command="/opt/toolgate", args=("stdio",))
+LAUNCH = Launch(command="/opt/toolgate", args=("stdio",), search_path="/opt/bin:/usr/bin")
 
 JSON = '{"KEY": {"s": {"command": "x"}}}'
 
@@ -499,6 +500,19 @@ def test_nothing_but_the_servers_changes_in_any_file(
 
 
 def test_toolgate_is_started_by_a_path_and_told_where_its_configuration_is(tmp_path: Path) -> None:
-    launch = launch_of_this_program(tmp_path / "toolgate.toml")
+    launch = launch_of_this_program(tmp_path / "toolgate.toml", ["more.json"])
     assert Path(launch.command).is_absolute()
-    assert launch.args[-3:] == ("stdio", "--config", str(tmp_path / "toolgate.toml"))
+    config, more = str(tmp_path / "toolgate.toml"), os.path.realpath("more.json")
+    assert launch.args[-5:] == ("stdio", "--config", config, "--import", more)
+
+
+def test_a_desktop_program_is_told_the_search_path_of_the_shell(tmp_path: Path) -> None:
+    """Programs of servers, such as `npx`, were found by `init`, but not from Claude Desktop."""
+    for name in ("Claude/claude_desktop_config.json", "Code/User/mcp.json"):
+        path = tmp_path / ".config" / name
+        path.parent.mkdir(parents=True)
+        key = "servers" if "Code" in name else "mcpServers"
+        path.write_text(json.dumps({key: {"a": {"command": "npx"}}}), encoding="utf-8")
+    texts = [with_toolgate(file, LAUNCH, file.servers) for file in find(machine(tmp_path))]
+    entries = [table["toolgate"] for text in texts for table in json.loads(text).values()]
+    assert [entry.get("env") for entry in entries] == [{"PATH": LAUNCH.search_path}, None]

@@ -13,7 +13,7 @@ from toolgate.settings.clients.supported import ClientFile, Launch, Machine, Pla
 from toolgate.settings.clients.write_back import with_toolgate
 from toolgate.settings.notations import yaml
 
-LAUNCH = Launch(command="/opt/my tools/toolgate", args=("stdio",))
+LAUNCH = Launch(command="/opt/my tools/toolgate", args=("stdio",), search_path="/opt/bin:/usr/bin")
 
 GOOSE = """\
 # my goose

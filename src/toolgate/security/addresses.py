@@ -2,7 +2,7 @@
 
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
-__all__ = ["client_network", "parse_address"]
+__all__ = ["client_network", "is_loopback", "parse_address"]
 
 _IPV6_PREFIX_BITS = 64
 """The smallest network that an IPv6 customer gets; its addresses count as one client (RFC 6177)."""
@@ -25,3 +25,9 @@ def client_network(text: str) -> str:
     if isinstance(address, IPv6Address) and not address.is_loopback:
         return str(ip_network((address, _IPV6_PREFIX_BITS), strict=False))
     return str(address)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is reachable from this machine only."""
+    address = parse_address(host)
+    return host.lower() == "localhost" or (address is not None and address.is_loopback)

@@ -1,6 +1,5 @@
 """Check who uses a port on this machine."""
 
-import ipaddress
 import socket
 import sys
 from datetime import datetime
@@ -10,12 +9,12 @@ from toolgate import settings
 from toolgate.base.processes import run_file
 from toolgate.base.processes.run_file import RunFile
 from toolgate.errors import PortTakenError, SettingError
+from toolgate.security.addresses import is_loopback
 from toolgate.settings import Settings
 
 __all__ = [
     "can_listen",
     "gateway_on",
-    "is_loopback",
     "local_address",
     "refuse_open_access",
     "refuse_port_of_gateway",
@@ -45,15 +44,6 @@ def gateway_on(host: str, port: int) -> RunFile | None:
         if address.port == port and run.is_alive() and _overlap(address.hostname or "", host):
             return run
     return None
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host is reachable from this machine only."""
-    bare = host.strip("[]").lower()
-    try:
-        return bare == "localhost" or ipaddress.ip_address(bare).is_loopback
-    except ValueError:
-        return False
 
 
 def local_address(address: str) -> str:

@@ -1,8 +1,10 @@
 """The Home page: what needs attention, activity over time, busiest tools and servers."""
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 import anyio.to_thread
 from starlette.responses import Response
@@ -14,10 +16,14 @@ from toolgate.console.known_servers import KNOWN_SERVERS
 from toolgate.console.pages.servers import clients_on_this_machine
 from toolgate.console.request import PageRequest
 from toolgate.console.route import Route
+from toolgate.errors import SettingError
 from toolgate.gateway.execution import RunningCall
+from toolgate.security.addresses import is_loopback
+from toolgate.settings import Settings
+from toolgate.settings.clients.supported import launch_of_this_program
 from toolgate.store import ToolUsage
 from toolgate.telemetry.cost import CostReport, cost_report
-from toolgate.types import ServerStatus
+from toolgate.types import Json, ServerStatus
 
 __all__ = ["ROUTES"]
 
@@ -206,9 +212,42 @@ async def _connect(request: PageRequest) -> Response:
     """Show how to connect clients to this gateway."""
     named = request.app.settings.authn.resource
     address = named or f"{str(request.http.base_url).rstrip('/')}/mcp"
+    requires_token = request.gateway.admission.required
+    is_here = is_loopback(urlsplit(address).hostname or "")
+    if is_here:
+        entry = _entry_here(request.app.settings, requires_token=requires_token)
+    else:
+        entry = _entry_elsewhere(address, requires_token=requires_token)
     return request.page(
-        "connect.html", address=address, requires_token=request.gateway.admission.required
+        "connect.html",
+        address=address,
+        requires_token=requires_token,
+        is_here=is_here,
+        stdio=json.dumps({"mcpServers": {"toolgate": entry}}, indent=2),
     )
+
+
+def _entry_here(settings: Settings, *, requires_token: bool) -> Json:
+    """Return the entry with which a client on this machine starts Toolgate."""
+    token = {"TOOLGATE_TOKEN": "TOKEN"} if requires_token else {}
+    try:
+        launch = launch_of_this_program(settings.config_file, settings.imports)
+    except SettingError:  # from a temporary environment whose source is unknown
+        return {"command": "toolgate", "args": ["stdio"], "env": token}
+    variables = {"PATH": launch.search_path, **token}
+    return {"command": launch.command, "args": list(launch.args), "env": variables}
+
+
+def _entry_elsewhere(address: str, *, requires_token: bool) -> Json:
+    """Return the entry with which a client on another machine starts a bridge to this gateway."""
+    args = ["-y", "mcp-remote", address]
+    if address.startswith("http:"):
+        args.append("--allow-http")
+    if not requires_token:
+        return {"command": "npx", "args": args}
+    # On Windows, Claude Desktop splits arguments with spaces.
+    args += ["--header", "Authorization:${AUTHORIZATION}"]
+    return {"command": "npx", "args": args, "env": {"AUTHORIZATION": "Bearer TOKEN"}}
 
 
 ROUTES = (

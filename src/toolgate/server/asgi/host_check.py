@@ -5,10 +5,10 @@ have. Against forged requests, a page of another origin is refused, and a body m
 as JSON, which browsers send across origins only after a preflight request.
 """
 
-import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from toolgate.security.addresses import is_loopback, parse_address
 from toolgate.server.asgi.parsing.headers import HEADERS
 from toolgate.server.asgi.parsing.messages import Scope
 
@@ -34,7 +34,7 @@ class HostCheck:
     """Decides by the headers alone, and caches decisions."""
 
     def __init__(self, *, host: str, hosts: Sequence[str], origins: Sequence[str]) -> None:
-        self._local = _is_loopback(host)
+        self._local = is_loopback(host)
         self._hosts = frozenset(hosts)
         self._origins = frozenset(origins)
         self._decided: dict[tuple[bytes | None, bytes | None], HostRefusal | None] = {}
@@ -69,7 +69,7 @@ class HostCheck:
         if host and (name in _LOOPBACK_NAMES or _matches(host, self._hosts)):
             return None
         # A page using DNS rebinding cannot send an address as its Host.
-        if not self._local and _is_address(name):
+        if not self._local and parse_address(name) is not None:
             return None
         return HostRefusal(
             status=421,
@@ -106,20 +106,3 @@ def _matches(value: str, allowed: frozenset[str]) -> bool:
 def _without_port(host: str) -> str:
     head, colon, port = host.rpartition(":")
     return head if colon and port.isdigit() and not head.endswith(":") else host
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name.strip("[]"))
-    except ValueError:
-        return False
-    return True
-
-
-def _is_loopback(host: str) -> bool:
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False

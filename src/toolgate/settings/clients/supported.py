@@ -4,10 +4,11 @@ The paths are from the clients' documentation. Further locations that clients re
 nobody edits by hand are left out.
 """
 
+import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast
@@ -18,6 +19,7 @@ from toolgate.settings import (
     ConfigDocument,
     config_dir,
     current_environment,
+    expand_home,
     fill_known,
     home_dir,
     is_toolgate,
@@ -106,6 +108,9 @@ class Client:
     project_files: tuple[str, ...] = ()
     """Project files, relative to the project folder."""
 
+    has_own_path: bool = False
+    """Whether its PATH is not that of the user's shell, so that entries have to name one."""
+
     entry: Mapping[str, object] = field(default_factory=dict[str, object])
     """Keys of its entries besides `command` and `args`."""
 
@@ -169,8 +174,13 @@ class Launch:
     args: tuple[str, ...]
     """Arguments, ending in `stdio` and its options."""
 
+    search_path: str
+    """The PATH of this program, in which the programs of servers were found."""
 
-CLAUDE_DESKTOP = Client(name="claude-desktop", title="Claude Desktop", key="mcpServers")
+
+CLAUDE_DESKTOP = Client(
+    name="claude-desktop", title="Claude Desktop", key="mcpServers", has_own_path=True
+)
 CLAUDE_CODE = Client(
     name="claude-code",
     title="Claude Code",
@@ -298,11 +308,12 @@ def find(machine: Machine) -> list[ClientFile]:
     return files
 
 
-def launch_of_this_program(config: Path | None = None) -> Launch:
+def launch_of_this_program(config: Path | None = None, imports: Sequence[str] = ()) -> Launch:
     """Return the command with which a client starts the Toolgate that is running now.
 
     Args:
         config: The `toolgate.toml`, if it is not in a location where Toolgate looks by default.
+        imports: Files of `--import`.
 
     Raises:
         SettingError: It runs from a temporary environment whose source cannot be named.
@@ -310,15 +321,18 @@ def launch_of_this_program(config: Path | None = None) -> Launch:
     args = ["stdio"]
     if config is not None and config != config_dir() / "toolgate.toml":
         args += ["--config", str(config)]
+    for path in imports:
+        args += ["--import", os.path.realpath(expand_home(path))]
     installation = current_installation()
     if installation.is_temporary:
         program, *rest = installation.start_command()
-        return Launch(command=program, args=(*rest, *args))
-    program = shutil.which("toolgate", path=str(Path(sys.executable).parent))
-    program = program or shutil.which("toolgate")
-    if program is None:
-        return Launch(command=sys.executable, args=("-m", "toolgate", *args))
-    return Launch(command=program, args=tuple(args))
+    else:
+        beside = shutil.which("toolgate", path=str(Path(sys.executable).parent))
+        program, rest = beside or shutil.which("toolgate") or "", []
+        if not program:
+            program, rest = sys.executable, ["-m", "toolgate"]
+    search_path = current_environment().get("PATH", os.defpath)
+    return Launch(command=program, args=(*rest, *args), search_path=search_path)
 
 
 def _user_files(client: Client, machine: Machine) -> Iterator[Path]:

@@ -43,7 +43,8 @@ def with_toolgate(file: ClientFile, launch: Launch, taken: Sequence[FoundServer]
 def _entry(client: Client, launch: Launch) -> Json:
     if client.has_command_list:
         return {**client.entry, "command": [launch.command, *launch.args]}
-    return {**client.entry, client.command_key: launch.command, "args": list(launch.args)}
+    entry = {**client.entry, client.command_key: launch.command, "args": list(launch.args)}
+    return {**entry, "env": {"PATH": launch.search_path}} if client.has_own_path else entry
 
 
 def _json_with_toolgate(document: ConfigDocument, entry: Json, gone: set[tuple[str, str]]) -> str:

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from time import monotonic
 from xml.etree import ElementTree
 
 import pytest
@@ -25,13 +26,14 @@ TASK = "{http://schemas.microsoft.com/windows/2004/02/mit/task}"
 
 
 def test_the_systemd_unit_quotes_what_systemd_reads_specially(tmp_path: Path) -> None:
-    definition = systemd_unit(COMMAND, tmp_path, "/usr/bin:/bin", tmp_path / ".config")
+    definition = systemd_unit(COMMAND, tmp_path, "/opt/a$b:/bin", tmp_path / ".config")
     unit = configparser.RawConfigParser(strict=False)
     unit.optionxform = str  # pyright: ignore[reportAttributeAccessIssue] - keeps capitals
     unit.read_string(definition.text)
     assert unit["Service"]["ExecStart"] == (
         '"/opt/tool gate/python" -m toolgate --config "/home/me/50%% $$x.toml" serve'
     )
+    assert unit["Service"]["Environment"] == '"PATH=/opt/a$b:/bin"'
     assert unit["Install"]["WantedBy"] == "default.target"
     assert definition.path == tmp_path / ".config/systemd/user/toolgate.service"
 
@@ -70,42 +72,73 @@ def test_the_windows_task_runs_at_logon_without_a_time_limit(tmp_path: Path) -> 
         "--config",
         "C:\\a b.toml",
     )
-    definition = windows_task(command, tmp_path, tmp_path)
+    definition = windows_task(command, tmp_path, tmp_path, "DESK\\a & b")
     task = ElementTree.fromstring(definition.text.encode(definition.encoding))
     action = task.find(f"{TASK}Actions/{TASK}Exec")
     assert action is not None
     assert action.findtext(f"{TASK}Command") == command[0]
     assert action.findtext(f"{TASK}Arguments") == '-m toolgate --config "C:\\a b.toml"'
     assert task.findtext(f"{TASK}Settings/{TASK}ExecutionTimeLimit") == "PT0S"
-    assert task.find(f"{TASK}Triggers/{TASK}LogonTrigger") is not None
+    for where in ("Triggers", "Principals"):
+        [owner] = task.findall(f"{TASK}{where}/*")
+        assert owner.findtext(f"{TASK}UserId") == "DESK\\a & b"
+
+
+SYSTEMCTL = """#!/bin/sh
+echo "$@" >> CALLS
+unit="$HOME/.config/systemd/user/toolgate.service"
+case "$2" in
+enable) $(sed -n 's/^ExecStart=//p' "$unit") > CALLS.out 2>&1 & echo $! > CALLS.pid ;;
+disable) pid=$(cat CALLS.pid); kill $pid; while kill -0 $pid; do sleep 0.05; done ;;
+esac
+"""
+"""Starts and stops what a unit says, as systemd does."""
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="systemd")
-def test_install_calls_the_service_manager_and_uninstall_takes_everything_back(
+def test_install_starts_the_service_and_uninstall_takes_everything_back(
     folder: Path, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     programs = tmp_path / "bin"
     programs.mkdir()
     calls = tmp_path / "calls"
     systemctl = programs / "systemctl"
-    systemctl.write_text(f'#!/bin/sh\necho "$@" >> {calls}\n', encoding="utf-8")
+    systemctl.write_text(SYSTEMCTL.replace("CALLS", str(calls)), encoding="utf-8")
     systemctl.chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
 
     assert command("service", "status").status == NO_RESULT
+    assert command("start").status == SUCCESS
+    refused = command("service", "install")
+    assert (refused.status, "Run: toolgate stop" in refused.err) == (FAILED, True)
+    assert command("stop").status == SUCCESS
+
     installed = command("service", "install")
     assert installed.status == SUCCESS, installed.err
     path = Path(installed.out.split("Wrote ", 1)[1].splitlines()[0])
     assert f"--config {folder / 'toolgate.toml'}" in path.read_text("utf-8")
-    assert command("service", "status").status == SUCCESS
+    assert "The service runs at http://127.0.0.1:" in installed.out
+    assert "running at http://127.0.0.1:" in command("service", "status").out
+    assert command("service", "install").status == SUCCESS  # such as after an update
+    assert command("stop").status == SUCCESS
+    assert "does not respond" in command("service", "status").err
     assert command("service", "uninstall").status == SUCCESS
     assert not path.exists()
-    assert calls.read_text("utf-8").splitlines() == [
-        "--user daemon-reload",
-        "--user enable --now toolgate.service",
-        "--user is-active --quiet toolgate.service",
-        "--user disable --now toolgate.service",
-    ]
+    starts = ["--user daemon-reload", "--user enable --now toolgate.service"]
+    stop = "--user disable --now toolgate.service"
+    assert calls.read_text("utf-8").splitlines() == [*starts, stop, *starts, stop]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="shell of POSIX")
+def test_a_gateway_runs_without_output_streams(folder: Path, command: Command) -> None:
+    """`pythonw.exe`, which opens no window, has none: the gateway ended at once."""
+    start = f"exec {sys.executable} -m toolgate serve --log-file {folder}/log <&- >&- 2>&-"
+    with subprocess.Popen(["sh", "-c", start]) as process:
+        deadline = monotonic() + HANG_S
+        while command("status").status != SUCCESS:
+            assert process.poll() is None
+            assert monotonic() < deadline
+        process.terminate()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="systemd")

@@ -14,7 +14,12 @@ from typing import NoReturn
 
 from toolgate import __version__
 from toolgate.cli.terminal._context import set_shared_options
-from toolgate.cli.terminal._exit import ANY_ERROR, replace_unencodable, report
+from toolgate.cli.terminal._exit import (
+    ANY_ERROR,
+    open_missing_streams,
+    replace_unencodable,
+    report,
+)
 from toolgate.cli.terminal._plain_command import PlainCommand, UsageError, split_globals
 from toolgate.cli.terminal._sanitize import sanitize
 
@@ -38,6 +43,7 @@ _NO_PYDANTIC_PLUGINS = ("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run `toolgate` and exit with the status of the command."""
+    open_missing_streams()
     replace_unencodable()
     for name in _ONE_THREAD:
         os.environ.setdefault(name, "1")  # noqa: TID251 - must be set before numpy is imported

@@ -99,7 +99,8 @@ def spawn(arguments: Iterable[str], loaded: Settings) -> "subprocess.Popen[bytes
         command += ["--log-file", str(log_file(loaded))]
     flags = 0
     if sys.platform == "win32":
-        flags = subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP
+        # A console without a window, which the programs of servers share.
+        flags = subprocess.CREATE_NO_WINDOW | subprocess.CREATE_NEW_PROCESS_GROUP
     descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         return subprocess.Popen(  # noqa: S603 - our own interpreter and module

@@ -33,8 +33,8 @@ class ServiceDefinition:
     disable: tuple[tuple[str, ...], ...]
     """Commands that stop and unregister the service; they run before the file is removed."""
 
-    query: tuple[str, ...]
-    """Command whose exit status is 0 while the service runs."""
+    output: str
+    """A sentence that says where to read what the service printed."""
 
     encoding: str = "utf-8"
     """Encoding of the file."""
@@ -51,7 +51,9 @@ def systemd_unit(
         search_path: PATH, in which npx, uvx and other programs of servers are found.
         config_home: `XDG_CONFIG_HOME`.
     """
-    start = " ".join(_systemd_word(word) for word in command)
+    program, *arguments = map(_systemd_word, command)
+    # Variables are replaced in arguments alone.
+    start = " ".join([program, *(word.replace("$", "$$") for word in arguments)])
     text = f"""[Unit]
 Description=Toolgate, one MCP endpoint in front of all MCP servers
 After=network-online.target
@@ -78,7 +80,7 @@ WantedBy=default.target
         text=text,
         enable=((*systemctl, "daemon-reload"), (*systemctl, "enable", "--now", _SYSTEMD_NAME)),
         disable=((*systemctl, "disable", "--now", _SYSTEMD_NAME),),
-        query=(*systemctl, "is-active", "--quiet", _SYSTEMD_NAME),
+        output="See: journalctl --user --unit toolgate",
     )
 
 
@@ -114,17 +116,21 @@ def launchd_agent(
         text=plistlib.dumps(document, sort_keys=False).decode(),
         enable=(("launchctl", "bootstrap", domain, str(path)),),
         disable=(("launchctl", "bootout", f"{domain}/{LABEL}"),),
-        query=("launchctl", "print", f"{domain}/{LABEL}"),
+        output=f"See {log}.",
     )
 
 
-def windows_task(command: Sequence[str], folder: Path, data_folder: Path) -> ServiceDefinition:
+def windows_task(
+    command: Sequence[str], folder: Path, data_folder: Path, user: str
+) -> ServiceDefinition:
     """A logon task: https://learn.microsoft.com/windows/win32/taskschd/task-scheduler-schema.
 
     Args:
         command: Program and arguments, with absolute paths.
         folder: Working folder.
         data_folder: Folder of the definition.
+        user: Domain and name of the account; a task at the logon of any user needs the rights of
+            an administrator.
     """
     path = data_folder / "toolgate-task.xml"
     program, *arguments = command
@@ -133,9 +139,15 @@ def windows_task(command: Sequence[str], folder: Path, data_folder: Path) -> Ser
   <RegistrationInfo>
     <Description>Toolgate, one MCP endpoint in front of all MCP servers</Description>
   </RegistrationInfo>
-  <Triggers><LogonTrigger><Enabled>true</Enabled></LogonTrigger></Triggers>
-  <Principals><Principal id="Author"><LogonType>InteractiveToken</LogonType>
-    <RunLevel>LeastPrivilege</RunLevel></Principal></Principals>
+  <Triggers><LogonTrigger>
+    <Enabled>true</Enabled>
+    <UserId>{escape(user)}</UserId>
+  </LogonTrigger></Triggers>
+  <Principals><Principal id="Author">
+    <UserId>{escape(user)}</UserId>
+    <LogonType>InteractiveToken</LogonType>
+    <RunLevel>LeastPrivilege</RunLevel>
+  </Principal></Principals>
   <Settings>
     <MultipleInstancesPolicy>IgnoreNew</MultipleInstancesPolicy>
     <DisallowStartIfOnBatteries>false</DisallowStartIfOnBatteries>
@@ -161,12 +173,12 @@ def windows_task(command: Sequence[str], folder: Path, data_folder: Path) -> Ser
             ("schtasks", "/End", "/TN", _TASK_NAME),
             ("schtasks", "/Delete", "/TN", _TASK_NAME, "/F"),
         ),
-        query=("schtasks", "/Query", "/TN", _TASK_NAME),
+        output="See what it prints: toolgate serve",
         encoding="utf-16",
     )
 
 
 def _systemd_word(word: str) -> str:
-    """Quote a word of `ExecStart=` or `Environment=`, where `%` and `$` are special."""
-    text = word.replace("\\", "\\\\").replace("%", "%%").replace("$", "$$")
+    """Quote a word of `ExecStart=` or `Environment=`, where `%` is special."""
+    text = word.replace("\\", "\\\\").replace("%", "%%")
     return text if text == shlex.quote(text) else '"{}"'.format(text.replace('"', '\\"'))

@@ -6,15 +6,18 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from time import monotonic
 from typing import Annotated
 
+import anyio
 import typer
 
 from toolgate import settings
 from toolgate.base.installation import current_installation
+from toolgate.base.processes.run_file import RunFile
 from toolgate.cli.client._http_exchange import working_folder
 from toolgate.cli.client._load_settings import load_settings
-from toolgate.cli.serving._background import log_file
+from toolgate.cli.serving._background import answers, gateways, log_file
 from toolgate.cli.serving._service_definitions import (
     ServiceDefinition,
     launchd_agent,
@@ -23,7 +26,8 @@ from toolgate.cli.serving._service_definitions import (
 )
 from toolgate.cli.terminal._command_app import CommandApp
 from toolgate.cli.terminal._exit import FAILED, NO_RESULT, SUCCESS
-from toolgate.cli.terminal._output import note, print_text
+from toolgate.cli.terminal._output import note, print_text, spinner
+from toolgate.cli.terminal._ports import refuse_port_of_gateway
 from toolgate.settings import Settings
 
 __all__ = ["app", "definition_for", "disable_service"]
@@ -33,9 +37,15 @@ app = CommandApp()
 _COMMAND_TIMEOUT_S = 60.0
 """Seconds for a command of the service manager (chosen)."""
 
+_START_TIMEOUT_S = 60.0
+"""Seconds to wait for a response (chosen: a gateway waits up to 30 s for its store)."""
+
+_POLL_S = 0.1
+"""Seconds between two checks of the gateway that starts (chosen)."""
+
 
 @app.command()
-def install(
+async def install(
     show: Annotated[
         bool,
         typer.Option("--print", help="Only print the service definition and where to put it."),
@@ -49,15 +59,30 @@ def install(
     Linux, in the unit's EnvironmentFile. On Linux the service stops when you log out, unless you
     run `loginctl enable-linger`.
     """
-    definition = definition_for(load_settings())
+    loaded = load_settings()
+    definition = definition_for(loaded)
     if show:
         note(f"Belongs in {definition.path}")
         print_text(definition.text.rstrip("\n"))
         return SUCCESS
+    if definition.path.exists():  # the service may run with another definition
+        disable_service(loaded)
+    if run := await _serving(loaded):
+        note(f"A gateway already runs at {run.address} (process {run.pid}). Run: toolgate stop")
+        return FAILED
+    refuse_port_of_gateway(loaded.serve.host, loaded.serve.port)
     definition.path.parent.mkdir(parents=True, exist_ok=True)
     definition.path.write_text(definition.text, encoding=definition.encoding)
     print_text(f"Wrote {definition.path}")
-    return _run_all(definition.enable, "The service is installed and runs.")
+    if not _run_all(definition.enable):
+        return FAILED
+    with spinner("Starting the service"):
+        run = await _wait_until_serving(loaded)
+    if run is None:
+        note(f"The service was started, but its gateway does not respond. {definition.output}")
+        return FAILED
+    print_text(f"The service runs at {run.address}/mcp, and starts at every login.")
+    return SUCCESS
 
 
 @app.command()
@@ -67,22 +92,46 @@ def uninstall() -> int:
     if not definition.path.exists():
         note(f"It is not installed: there is no {definition.path}.")
         return NO_RESULT
-    status = _run_all(definition.disable, "The service is stopped.")
+    is_stopped = _run_all(definition.disable)
+    if is_stopped:
+        print_text("The service is stopped.")
     definition.path.unlink()
     print_text(f"Removed {definition.path}")
-    return status
+    return SUCCESS if is_stopped else FAILED
 
 
 @app.command()
-def status() -> int:
-    """Show whether the service is installed and running. Exit status 3 if it is not."""
-    definition = definition_for(load_settings())
+async def status() -> int:
+    """Show whether the service is installed and its gateway responds. Exit status 3 if not."""
+    loaded = load_settings()
+    definition = definition_for(loaded)
     if not definition.path.exists():
         note("It is not installed. Install it: toolgate service install")
         return NO_RESULT
-    problem = _run(definition.query)
-    print_text(f"{definition.path}: {'not running' if problem else 'running'}")
-    return NO_RESULT if problem else SUCCESS
+    run = await _serving(loaded)
+    if run is None:
+        note(f"{definition.path}: its gateway does not respond. {definition.output}")
+        return NO_RESULT
+    print_text(f"{definition.path}: running at {run.address}/mcp")
+    return SUCCESS
+
+
+async def _serving(loaded: Settings) -> RunFile | None:
+    """Return the gateway with this configuration, if one responds."""
+    for run in gateways(loaded)[0]:
+        if await answers(run):
+            return run
+    return None
+
+
+async def _wait_until_serving(loaded: Settings) -> RunFile | None:
+    """Wait until the gateway of the service responds; None on a timeout."""
+    deadline = monotonic() + _START_TIMEOUT_S
+    while monotonic() < deadline:
+        if run := await _serving(loaded):
+            return run
+        await anyio.sleep(_POLL_S)
+    return None
 
 
 def disable_service(loaded: Settings) -> None:
@@ -97,7 +146,7 @@ def definition_for(loaded: Settings) -> ServiceDefinition:
     folder = loaded.config_file.resolve().parent if loaded.config_file else working_folder()
     search_path = settings.current_environment().get("PATH", os.defpath)
     if sys.platform == "win32":
-        return windows_task(command, folder, settings.data_dir())
+        return windows_task(command, folder, settings.data_dir(), _windows_user())
     if sys.platform == "darwin":
         log = settings.data_dir() / "gateway.out"
         return launchd_agent(command, folder, search_path, Path.home(), log, os.getuid())
@@ -110,7 +159,7 @@ def _serve_command(loaded: Settings) -> list[str]:
     if installation.is_temporary:
         program = list(installation.start_command())
     else:
-        program = [sys.executable, "-m", "toolgate"]
+        program = [_python(), "-m", "toolgate"]
     options = ["--config", str(loaded.config_file.resolve())] if loaded.config_file else []
     for path in loaded.imports:
         options += ["--import", os.path.realpath(settings.expand_home(str(path)))]
@@ -118,14 +167,25 @@ def _serve_command(loaded: Settings) -> list[str]:
     return [*program, *options, "serve", *log]
 
 
-def _run_all(commands: Sequence[Sequence[str]], success: str) -> int:
+def _python() -> str:
+    """Return this Python; on Windows, the program that opens no window."""
+    windowless = Path(sys.executable).with_name("pythonw.exe")
+    return str(windowless) if windowless.is_file() else sys.executable
+
+
+def _windows_user() -> str:
+    environment = settings.current_environment()
+    return f"{environment.get('USERDOMAIN', '.')}\\{environment.get('USERNAME', '')}"
+
+
+def _run_all(commands: Sequence[Sequence[str]]) -> bool:
+    """Run commands of the service manager; return whether all succeeded."""
     for command in commands:
         if problem := _run(command):
             note(f"{' '.join(command)}: {problem}")
             note("Run it yourself when the service manager is available.")
-            return FAILED
-    print_text(success)
-    return SUCCESS
+            return False
+    return True
 
 
 def _run(command: Sequence[str]) -> str:

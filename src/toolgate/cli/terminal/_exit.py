@@ -2,6 +2,8 @@
 
 import contextlib
 import io
+import os
+import pathlib
 import sys
 import traceback
 from typing import TextIO, cast
@@ -81,6 +83,14 @@ def status_of_code(code: str) -> int:
         if kind.code == code:
             return status_of(kind.__new__(kind))
     return FAILED
+
+
+def open_missing_streams() -> None:
+    """Discard output if there are no streams for it: under `pythonw.exe`, or if they are closed."""
+    if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison]
+        sys.stdout = pathlib.Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+    if sys.stderr is None:  # pyright: ignore[reportUnnecessaryComparison]
+        sys.stderr = pathlib.Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
 
 
 def replace_unencodable() -> None:

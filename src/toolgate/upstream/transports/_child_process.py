@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from collections import deque
@@ -72,11 +73,19 @@ class Child(asyncio.SubprocessProtocol):
                 f"The folder {cwd!r} to run {command!r} in does not exist.",
                 hint="Correct cwd of this server.",
             )
+        flags = 0
         if sys.platform == "win32":  # CreateProcess finds no npx.cmd by the name npx
             command = shutil.which(command, path=env.get("PATH")) or command
+            flags = subprocess.CREATE_NO_WINDOW  # a gateway without a console opens windows
         try:
             _, child = await asyncio.get_running_loop().subprocess_exec(
-                cls, command, *args, env=dict(env), cwd=cwd, start_new_session=True
+                cls,
+                command,
+                *args,
+                env=dict(env),
+                cwd=cwd,
+                start_new_session=True,
+                creationflags=flags,
             )
         except FileNotFoundError as error:
             raise UnreachableError(

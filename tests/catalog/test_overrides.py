@@ -86,6 +86,8 @@ async def test_everybody_sees_and_calls_the_tool_as_its_override_says() -> None:
         described = await app.gateway.discovery.describe(ME, ["hub:report_bug"])
         assert "hub:report_bug" in described.text
         assert "acme/app" not in described.text
+        with pytest.raises(UnknownToolError, match="Nearest: hub:report_bug"):
+            await app.gateway.calls.execute(ME, "hub:reportbugs", {})
         request = DiscoverRequest(queries=("incident",))
         discovery = await app.gateway.discovery.discover(ME, request)
     assert [(sent["name"], sent["arguments"]) for sent in tracker.sent] == [

@@ -90,7 +90,9 @@ class VisibleCatalog:
                 return Authorized(entry, verdict.rule)
         server = key.partition(":")[0]
         if not self._access.decide(caller, "reach", server).allowed:
-            raise self._unknown(caller, key, f"There is no tool {key!r}.", lambda tool: tool.key)
+            raise self._unknown(
+                caller, key, f"There is no tool {key!r}.", lambda tool: tool.shown_key
+            )
         disabled = {spec.name for spec in self._catalog.specs if not spec.enabled}
         if server in disabled:
             raise ServerDownError.disabled(server)
@@ -104,7 +106,7 @@ class VisibleCatalog:
             )
         if server in self._catalog.never_listed():
             raise _starting(server)
-        raise self._unknown(caller, key, f"There is no tool {key!r}.", lambda tool: tool.key)
+        raise self._unknown(caller, key, f"There is no tool {key!r}.", lambda tool: tool.shown_key)
 
     async def wait_first_listing(self, caller: Caller, name: str) -> None:
         """Wait a moment if a tool's server is starting and its tools have never been listed.

@@ -35,8 +35,8 @@ from toolgate import Caller, open_app
 from toolgate.app.app import App
 from toolgate.base import json_text
 from toolgate.base.token_estimate import estimate_tokens
+from toolgate.gateway.programs.answers import answer_of
 from toolgate.gateway.programs.names import function_names
-from toolgate.gateway.programs.service import answer_of
 from toolgate.models.sandboxes import CallValue
 from toolgate.settings import ProgramSettings, StoreSettings, load
 from toolgate.types import Json

@@ -122,21 +122,44 @@ async def test_another_program_is_another_definition_that_the_quarantine_withhol
         assert [item.key for item in held] == ["sales:late"]
 
 
-async def test_a_program_whose_calls_need_a_person_waits_and_goes_on(tmp_path: Path) -> None:
-    code = 'async def main() -> str:\n    """Refund."""\n    return await shop.refund(status="x")\n'
+async def test_the_same_call_resumes_a_program_whose_calls_a_person_decided(
+    tmp_path: Path,
+) -> None:
+    """Where the servers' tools are listed, models do not see `tool_program`."""
+    code = (
+        'async def main(note: str = "") -> Any:\n    """Refund."""\n'
+        '    return [await shop.list_orders(), await shop.refund(status="x")]\n'
+    )
     guard = GuardTable(tools=("shop:refund",), approver="user")
     upstream = shop()
     files = {"programs/give_back.py": code}
     async with gateway(tmp_path, files, upstream, guard=(guard,)) as app:
-        told = (await call(app, "sales:give_back"))["content"][0]["text"]
-        assert "a person has to approve 1 call" in told
-        (waiting,) = await app.gateway.approvals.search(ME, state="waiting")
-        await app.gateway.approvals.decide(ME, waiting.approval_id, approve=True, via="console")
-        program = told.split('"resume": "')[1].split('"')[0]
-        params = {"name": "tool_program", "arguments": {"resume": program}}
-        result = await app.gateway.call(ME, params, None)
-        assert result["content"][0]["text"] == "refunded"
+
+        async def told() -> str:
+            return (await call(app, "sales:give_back"))["content"][0]["text"]
+
+        async def approve() -> None:
+            (waiting,) = await app.gateway.approvals.search(ME, state="waiting")
+            await app.gateway.approvals.decide(ME, waiting.approval_id, approve=True, via="console")
+
+        first = await told()
+        assert "a person has to approve 1 call" in first
+        assert "make the same call again" in first
+        assert "tool_program" not in first
+        assert await told() == first
+        other = (await call(app, "sales:give_back", note="another"))["content"][0]["text"]
+        assert "a person has to approve 1 call" in other
+        assert len(await app.gateway.kept_programs.programs(ME)) == 2
+
+        await approve()
+        assert "refunded" in await told()
         assert len(upstream.calls("refund")) == 1
+        assert len(upstream.calls("list_orders")) == 2, "once for each note"
+
+        assert "a person has to approve 1 call" in await told(), "it is run anew"
+        await approve()
+        assert "refunded" in await told()
+        assert len(upstream.calls("refund")) == 2
 
 
 async def test_programs_do_not_run_each_other(tmp_path: Path) -> None:

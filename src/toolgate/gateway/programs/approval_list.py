@@ -25,13 +25,17 @@ def _counted(functions: Iterable[str]) -> str:
     return ", ".join(f"{count} × {name}" if count > 1 else name for name, count in counts.items())
 
 
-def parked_error(program_id: str, calls: Sequence[ParkedCall], *, page: str) -> ProgramError:
+def parked_error(
+    program_id: str, calls: Sequence[ParkedCall], *, page: str, is_saved: bool
+) -> ProgramError:
     """The error of a program that waits for approvals; it lists the calls and says what to do.
 
     Args:
         program_id: The program.
         calls: The calls that it waits for.
         page: Where people decide.
+        is_saved: Whether it is a tool, which the same call resumes: its caller may not see
+            `tool_program`.
     """
     texts = [_text_of(call) for call in calls]
     shown = "\n".join(
@@ -40,12 +44,16 @@ def parked_error(program_id: str, calls: Sequence[ParkedCall], *, page: str) -> 
     )
     count = f"{len(calls)} call{'' if len(calls) == 1 else 's'}"
     summary = _counted(call.function for call in calls)
+    again = (
+        "make the same call again, with the same arguments: it resumes the program."
+        if is_saved
+        else f'resume the program with tool_program {{"resume": "{program_id}"}}.'
+    )
     error = ProgramError(
         f"The program is parked: a person has to approve {count} that it wants to make: {summary}.",
         allowed=f"\n{shown}\n",
         # No command: a model with a shell would run it.
-        hint=f"Ask the user to decide on {page}. Then resume the program with tool_program"
-        f' {{"resume": "{program_id}"}}.',
+        hint=f"Ask the user to decide on {page}. Then {again}",
     )
     error.is_waiting = True
     error.waiting = {

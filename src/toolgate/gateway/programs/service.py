@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
@@ -26,6 +27,7 @@ from toolgate.gateway.discovery import DiscoveryService
 from toolgate.gateway.listing.program_offer import PROGRAM_TOOL, ProgramOffer
 from toolgate.gateway.meta_tools import DEFINITIONS, ProgramArguments, read_program
 from toolgate.gateway.parts import GatewayContext, ResultParts
+from toolgate.gateway.programs.answers import answer_of, result_of
 from toolgate.gateway.programs.approval_list import continuation_of, parked_error, questions_of
 from toolgate.gateway.programs.helpers import HELPER_FUNCTIONS, ProgramHelpers, is_helper
 from toolgate.gateway.programs.names import (
@@ -57,10 +59,7 @@ from toolgate.settings import ProgramSettings
 from toolgate.store import StoredProgram
 from toolgate.types import Caller, Json, Peer, json_array, json_object
 
-__all__ = ["PrepareArguments", "ProgramService", "answer_of"]
-
-_MAX_LOG_CHARS = 2_000
-"""Characters of a program's printed output in the answer (chosen)."""
+__all__ = ["PrepareArguments", "ProgramService"]
 
 _WHOLE_RESULT_TOKENS = 1_000_000
 """So large that results are not cut here: the caller of the tool cuts them."""
@@ -102,6 +101,9 @@ class _Run:
 
     resumed_calls: frozenset[int] = frozenset()
     """The calls that it was parked for."""
+
+    is_saved: bool = False
+    """Whether it is a tool, so that the same call resumes it."""
 
 
 class ProgramService:
@@ -154,6 +156,7 @@ class ProgramService:
         peer: Peer | None,
         *,
         prepare: PrepareArguments = _unchanged,
+        saved_id: str = "",
     ) -> Json:
         """Run a program, or resume one that waited.
 
@@ -163,6 +166,7 @@ class ProgramService:
             params: Parameters of the request, including the client's answers to questions.
             peer: The client; None if it can be neither asked nor notified.
             prepare: Changes the arguments of the program's calls.
+            saved_id: Id under which a program that is a tool is parked; empty for others.
 
         Returns:
             The `tools/call` result: the program's result and printed output; with
@@ -187,19 +191,29 @@ class ProgramService:
             peer = CollectingPeer(peer)
         token = _NESTED.set(True)
         try:
-            return await self._run(caller, request, params, peer, prepare)
+            return await self._run(caller, request, params, peer, prepare, saved_id)
         finally:
             _NESTED.reset(token)
 
     async def run_saved(self, caller: Caller, code: str, inputs: Json) -> Json:
         """Run a program that is a tool; an object becomes structured content, as for other tools.
 
+        If the same call parked it, it is resumed.
+
         Raises:
             ProgramError: As `run`.
         """
-        whole: Json = {"code": code, "inputs": inputs, "maxResultTokens": _WHOLE_RESULT_TOKENS}
-        request = read_program(whole)
-        result = await self.run(caller, request, {}, None)
+        program_id = _saved_id(caller, code, inputs)
+        stored = await self._store.approvals.programs.get(program_id)
+        is_kept = stored is not None and stored.expires_at > utc_now()
+        if stored is not None and is_kept and stored.state == "waiting":
+            whole: Json = {"resume": program_id}
+        else:
+            whole = {"code": code, "inputs": inputs}
+            # One that runs, or whose process was killed, keeps its own entry.
+            program_id = new_id() if is_kept else program_id
+        request = read_program({**whole, "maxResultTokens": _WHOLE_RESULT_TOKENS})
+        result = await self.run(caller, request, {}, None, saved_id=program_id)
         answer = answer_of(result)
         value = json_object(answer.value) if isinstance(answer, CallValue) else {}
         return {**result, "structuredContent": value} if value else result
@@ -211,23 +225,27 @@ class ProgramService:
         params: Json,
         peer: Peer | None,
         prepare: PrepareArguments,
+        saved_id: str,
     ) -> Json:
         state = params.get("requestState")
         program_id = request.resume
         if state is not None:
             program_id = str(self._signer.check(_PURPOSE, str(state)).get("id"))
         if program_id:
-            return await self._resume(caller, request, program_id, params, peer, prepare)
+            return await self._resume(
+                caller, request, program_id, params, peer, prepare, is_saved=bool(saved_id)
+            )
         program = self._program(caller, request)
         if request.dry_run:
             return self._dry_run(caller, program)
         run = _Run(
             caller=caller,
-            program_id=new_id(),
+            program_id=saved_id or new_id(),
             names=self._all_names(),
             peer=peer,
             continuations={},
             prepare=prepare,
+            is_saved=bool(saved_id),
         )
         detail: Json = {"code_sha256": hashlib.sha256(request.code.encode()).hexdigest()}
         receipt = self._receipts.around(
@@ -251,6 +269,8 @@ class ProgramService:
         params: Json,
         peer: Peer | None,
         prepare: PrepareArguments,
+        *,
+        is_saved: bool,
     ) -> Json:
         stored = await self._store.approvals.programs.get(program_id)
         is_own = stored is not None and (stored.project_id, stored.caller_id) == (
@@ -260,9 +280,9 @@ class ProgramService:
         now = utc_now()
         if stored is None or not is_own or stored.expires_at <= now:
             raise HandleError(
-                f"There is no program {program_id[:64]!r} that is parked.",
-                allowed=f"Programs wait for {self._rules.keep_s:g} seconds.",
-                hint="Run it again.",
+                f"There is no program {program_id[:64]!r} that is parked: it has ended, was"
+                f" deleted, or waited for more than {self._rules.keep_s:g} seconds.",
+                hint="Before you run it again, look at what its calls changed.",
             )
         body = json_object(json_text.loads(stored.body))
         snapshot = b64decode(str(body.get("snapshot")))
@@ -284,6 +304,7 @@ class ProgramService:
             n_calls=int(body["n_calls"]),
             resumed=stored,
             resumed_calls=frozenset(call.call_id for call in parked),
+            is_saved=is_saved,
             prepare=prepare,
         )
         again = _repeated(parked)
@@ -328,7 +349,7 @@ class ProgramService:
             run = replace(run, continuations=_continuations(outcome.calls, answers))
             outcome = await program.run(_repeated(outcome.calls))
         if isinstance(outcome, Finished):
-            result = _result(outcome, execution.output, run.program_id, program.n_calls)
+            result = result_of(outcome, execution.output, run.program_id, program.n_calls)
             return await self._pages.first_page(
                 run.caller, result, page_tokens=request.max_result_tokens
             )
@@ -507,7 +528,9 @@ class ProgramService:
                 "inputRequests": questions,
                 "requestState": self._signer.sign(_PURPOSE, {"id": run.program_id}),
             }
-        raise parked_error(run.program_id, parked.calls, page=self._approvals.page)
+        raise parked_error(
+            run.program_id, parked.calls, page=self._approvals.page, is_saved=run.is_saved
+        )
 
     def _check_genuine(self, program_id: str, body: Json, snapshot: bytes) -> None:
         """Refuse snapshots that this gateway did not write: sandboxes trust their snapshots."""
@@ -516,6 +539,12 @@ class ProgramService:
         expected = {"id": program_id, "sha256": _digest_of(unsigned, snapshot)}
         if payload != expected:
             raise HandleError(f"The program {program_id!r} was altered in the store.")
+
+
+def _saved_id(caller: Caller, code: str, inputs: Json) -> str:
+    """The id under which a saved program is parked: the same call of the same caller has it."""
+    text = json.dumps([caller.project_id, caller.caller_id, code, inputs], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def _continuations(calls: Iterable[ParkedCall], responses: Json) -> Mapping[int, Json]:
@@ -555,35 +584,3 @@ class _Deadline:
 def _digest_of(body: Json, snapshot: bytes) -> str:
     plain = {name: value for name, value in body.items() if name != "snapshot"}
     return hashlib.sha256(json_text.dumps(plain) + snapshot).hexdigest()
-
-
-def answer_of(result: Json) -> CallValue | CallFailure:
-    """A tool's result as a program sees it: data if there is any, else text."""
-    texts = [
-        str(block.get("text", ""))
-        for block in map(json_object, json_array(result.get("content")))
-        if block.get("type") == "text"
-    ]
-    if result.get("isError") is True:
-        return CallFailure(kind="RuntimeError", message="\n".join(texts) or "the tool failed")
-    if result.get("structuredContent") is not None:
-        return CallValue(value=result["structuredContent"])
-    others = [b for b in json_array(result.get("content")) if json_object(b).get("type") != "text"]
-    if others:
-        return CallValue(value=json_array(result.get("content")))
-    text = "\n".join(texts)
-    if text.lstrip().startswith(("{", "[")):
-        try:
-            return CallValue(value=json_text.loads(text))
-        except (ValueError, RecursionError):
-            pass
-    return CallValue(value=text)
-
-
-def _result(outcome: Finished, printed: str, program_id: str, n_calls: int) -> Json:
-    value = outcome.value
-    text = value if isinstance(value, str) else json_text.dumps(value).decode()
-    content: list[Json] = [{"type": "text", "text": text}]
-    if printed:
-        content.append({"type": "text", "text": f"[printed]\n{printed[:_MAX_LOG_CHARS]}"})
-    return {"content": content, "_meta": {"toolgate/program": {"id": program_id, "calls": n_calls}}}

@@ -1,12 +1,16 @@
 """Programs in turns of a chat: offered where they save, with what is set here, and approved."""
 
 import json
+from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from tests.chat.chat_gateway import chatting
-from toolgate.settings import GuardTable, ProgramSettings, Settings
+from tests.limits import HANG_S
+from tests.packs.pack_files import write_files
+from toolgate.settings import GuardTable, PackSettings, ProgramSettings, Settings
 from toolgate.testing import FakeUpstream, text_result
 from toolgate.types import Caller, Json
 
@@ -105,3 +109,75 @@ async def test_a_program_that_waits_for_a_person_goes_on_in_a_later_turn() -> No
         await place.say("I have approved it", thread="t")
         assert answers(place.model.last)[-1] == "8"
     assert len(upstream.calls("double")) == 1
+
+
+TWICE = '''\
+async def main(n: int) -> Any:
+    """Double a number twice."""
+    once = await shop.double(n=n)
+    return await shop.double(n=int(once))
+'''
+
+
+@pytest.mark.parametrize("tool", ["sales__twice", "tool_execute"])
+async def test_a_saved_program_goes_on_in_its_turn_once_its_calls_are_decided(
+    tool: str, tmp_path: Path
+) -> None:
+    write_files(tmp_path, {"pack.toml": 'name = "sales"', "programs/twice.py": TWICE})
+    settings = Settings(
+        guard=(GuardTable(tools=("shop:double",), approver="user"),),
+        packs=PackSettings(paths=(str(tmp_path),), disable=("schema",)),
+    )
+    arguments: Json = {"n": 4}
+    if tool == "tool_execute":
+        arguments = {"toolKey": "sales:twice", "arguments": arguments}
+    steps = {"tool_calls": [{"name": tool, "arguments": arguments}]}, {"text": "Done."}
+    upstream = shop()
+    async with chatting(
+        *steps, servers={"shop": upstream}, settings=settings, chat={"approval_wait_s": HANG_S}
+    ) as place:
+        gateway = place.app.gateway
+
+        async def decide(n: int) -> None:
+            while not (waiting := await gateway.approvals.search(ME, state="waiting")):
+                await anyio.sleep(0.01)
+            assert json.loads(waiting[0].arguments) == {"n": n}
+            await gateway.approvals.decide(ME, waiting[0].approval_id, approve=True, via="console")
+
+        with anyio.fail_after(HANG_S):
+            while gateway.visible.tool_or_none(ME, "sales:twice") is None:
+                await anyio.sleep(0.01)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(place.say, "Double 4 twice")
+                await decide(4)
+                await decide(8)
+        assert answers(place.model.last) == ["16"]
+    assert [call["arguments"]["n"] for call in upstream.calls("double")] == [4, 8]
+
+
+async def test_a_server_cannot_make_a_turn_call_it_again_for_ever() -> None:
+    """It may name a program of the caller that is parked, and whose calls are decided."""
+    parked: list[str] = []
+
+    def echo(params: Json) -> Json:
+        return {**text_result("x"), "isError": True, "_meta": {"toolgate/parked": parked[0]}}
+
+    upstream = shop()
+    upstream.tools["tool_1"] = echo
+    call = {"tool_calls": [{"name": "tool_execute", "arguments": {"toolKey": "shop:tool_1"}}]}
+    settings = Settings(guard=(GuardTable(tools=("shop:double",), approver="user"),))
+    async with chatting(
+        program(code="await shop.double(n=4)"),
+        {"text": "It waits."},
+        servers={"shop": upstream},
+        settings=settings,
+    ) as place:
+        await place.say("Double 4", thread="t")
+        approvals = place.app.gateway.approvals
+        (waiting,) = await approvals.search(ME, state="waiting")
+        await approvals.decide(ME, waiting.approval_id, approve=True, via="console")
+        parked.append(answers(place.model.last)[0].split('"resume": "')[1].split('"')[0])
+
+        place.model.script(call, {"text": "Done."})
+        assert await place.text("Call the first tool") == "Done."
+    assert 1 <= len(upstream.calls("tool_1")) <= 2

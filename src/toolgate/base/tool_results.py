@@ -1,8 +1,13 @@
 """Results of tools in the form of MCP."""
 
+from typing import Final
+
 from toolgate.types import Json
 
-__all__ = ["failed_result"]
+__all__ = ["PARKED_META", "failed_result"]
+
+PARKED_META: Final = "toolgate/parked"
+"""Member of `_meta` of the result of a saved program that waits for a person: the program's id."""
 
 
 def failed_result(text: str) -> Json:

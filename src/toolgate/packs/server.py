@@ -16,7 +16,7 @@ from anyio import to_thread
 
 from toolgate.base.installation import install_hint
 from toolgate.base.pack_files import PackFile
-from toolgate.base.tool_results import failed_result
+from toolgate.base.tool_results import PARKED_META, failed_result
 from toolgate.errors import PackError, ProgramError, SettingError, ToolgateError
 from toolgate.gateway.programs.saved import SavedProgram, read_saved
 from toolgate.packs.base import Pack
@@ -283,7 +283,8 @@ def _program_function(saved: SavedProgram) -> Any:
         try:
             return await context.run_program(saved.code, inputs)
         except ProgramError as error:  # for the model; not an error of the pack
-            return failed_result(str(error))
+            parked = {"_meta": {PARKED_META: error.waiting["id"]}} if error.is_waiting else {}
+            return {**failed_result(str(error)), **parked}
 
     context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=ToolContext)
     parameters = [*saved.signature.parameters.values(), context]

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import anyio
 
+from toolgate.base.tool_results import PARKED_META
 from toolgate.catalog import CatalogEntry
 from toolgate.chat.base import SQL, Route, TurnState, Update
 from toolgate.chat.turns.budget import BudgetExceededError
@@ -41,7 +42,7 @@ from toolgate.gateway.meta_tools import (
 from toolgate.intents import Detection
 from toolgate.intents.rules import PASS_THROUGH
 from toolgate.models.llm import Message, ToolCall
-from toolgate.types import Json, json_object
+from toolgate.types import Json, json_array, json_object
 
 __all__ = ["NODES", "Node", "complete", "initialise", "merged", "route", "tools"]
 
@@ -465,9 +466,7 @@ async def _executed(turn: Turn, call: ToolCall, key: str, arguments: Json, shape
     sent = _sent(turn, key, arguments)
     _tool_event(turn, "started", key, arguments)
     try:
-        result = await turn.gateway.shaper.run(
-            turn.caller, shape, lambda: turn.gateway.calls.execute(turn.caller, key, sent)
-        )
+        result = await _outcome(turn, key, sent, shape)
     except ApprovalError:
         raise
     except ToolgateError as error:
@@ -478,6 +477,24 @@ async def _executed(turn: Turn, call: ToolCall, key: str, arguments: Json, shape
     _tool_event(turn, "failed" if is_error else "completed", key, arguments, result=text)
     turn.used_tools.append(key)
     return _result(turn, call, text, is_error=is_error, key=key)
+
+
+async def _outcome(turn: Turn, key: str, sent: Json, shape: Shape) -> Json:
+    """Return a tool's result; a saved program continues if its calls are approved in time."""
+    shown: set[str] = set()
+    while True:
+        result = await turn.gateway.shaper.run(
+            turn.caller, shape, lambda: turn.gateway.calls.execute(turn.caller, key, sent)
+        )
+        parked = json_object(result.get("_meta")).get(PARKED_META)
+        if not parked:
+            return result
+        waiting = await turn.gateway.kept_programs.waiting(turn.caller, str(parked))
+        calls = {str(call["approval_id"]) for call in json_array(waiting.get("calls"))}
+        # Any server could send the mark: each round must show calls that were not shown before.
+        if calls <= shown or not await _all_decided(turn, waiting):
+            return result
+        shown |= calls
 
 
 def _sent(turn: Turn, key: str, arguments: Json) -> Json:

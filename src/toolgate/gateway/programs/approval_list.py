@@ -10,7 +10,7 @@ from toolgate.gateway.programs.run import ParkedCall
 from toolgate.security.guards import APPROVAL_QUESTION
 from toolgate.types import Json, json_object
 
-__all__ = ["continuation_of", "parked_error", "questions_of"]
+__all__ = ["continuation_of", "parked_error", "questions_of", "waiting_of"]
 
 _ALL: Final = "approvals"
 """Key of the question about all calls; keys of single calls start with their number."""
@@ -37,11 +37,7 @@ def parked_error(
         is_saved: Whether it is a tool, which the same call resumes: its caller may not see
             `tool_program`.
     """
-    texts = [_text_of(call) for call in calls]
-    shown = "\n".join(
-        f"* {text}: {call.approval_id}"
-        for text, call in zip(texts[:_MOST], calls[:_MOST], strict=True)
-    )
+    shown = "\n".join(f"* {_text_of(call)}: {call.approval_id}" for call in calls[:_MOST])
     count = f"{len(calls)} call{'' if len(calls) == 1 else 's'}"
     summary = _counted(call.function for call in calls)
     again = (
@@ -56,7 +52,14 @@ def parked_error(
         hint=f"Ask the user to decide on {page}. Then {again}",
     )
     error.is_waiting = True
-    error.waiting = {
+    error.waiting = waiting_of(program_id, calls, page=page)
+    error.retryable = True
+    return error
+
+
+def waiting_of(program_id: str, calls: Sequence[ParkedCall], *, page: str) -> Json:
+    """What a program waits for, as JSON: its `id`, the `page` and the `calls`."""
+    return {
         "id": program_id,
         "page": page,
         "calls": [
@@ -64,13 +67,11 @@ def parked_error(
                 "approval_id": call.approval_id,
                 "function": call.function,
                 "arguments": call.arguments,
-                "text": text,
+                "text": _text_of(call),
             }
-            for text, call in zip(texts, calls, strict=True)
+            for call in calls
         ],
     }
-    error.retryable = True
-    return error
 
 
 def questions_of(calls: Sequence[ParkedCall]) -> Json:

@@ -2,12 +2,15 @@
 
 from dataclasses import dataclass
 
+from toolgate.base import json_text
 from toolgate.base.ids import utc_now
 from toolgate.errors import HandleError
 from toolgate.gateway.parts import GatewayContext
+from toolgate.gateway.programs.approval_list import waiting_of
 from toolgate.gateway.programs.helpers import VALUES, name_of_value
+from toolgate.gateway.programs.run import ParkedCall
 from toolgate.store import Store
-from toolgate.types import Caller
+from toolgate.types import Caller, Json, json_array, json_object
 
 __all__ = ["KeptProgram", "KeptPrograms", "KeptValue"]
 
@@ -68,6 +71,7 @@ class KeptPrograms:
         self._visible = context.visible
         self._store = store
         self._receipts = context.receipts
+        self._approvals = context.guards.approvals
 
     async def values(self, caller: Caller) -> list[KeptValue]:
         """Values that have not expired, latest expiry first."""
@@ -102,6 +106,16 @@ class KeptPrograms:
             )
             for row in rows
         ]
+
+    async def waiting(self, caller: Caller, program_id: str) -> Json:
+        """What a caller's own program waits for, as `ProgramError.waiting`; empty: it does not."""
+        row = await self._store.approvals.programs.get(program_id)
+        owner = None if row is None else (row.project_id, row.caller_id)
+        if row is None or owner != (caller.project_id, caller.caller_id) or row.state != "waiting":
+            return {}
+        calls = json_array(json_object(json_text.loads(row.body)).get("calls"))
+        parked = [ParkedCall(**json_object(call)) for call in calls]
+        return waiting_of(program_id, parked, page=self._approvals.page)
 
     async def forget(self, caller: Caller, kept_id: str) -> None:
         """Delete a value, or a waiting program, which then cannot be resumed.

@@ -162,15 +162,27 @@ def test_prompts_and_rules_next_to_each_other_are_an_intent_everywhere(tmp_path:
         assert pack.skipped == ()
 
 
-def test_a_file_without_messages_is_a_problem_and_named_as_skipped(tmp_path: Path) -> None:
-    path = tmp_path / "packs" / "rooms" / "intents" / "empty.txt"
-    write_files(tmp_path / "packs" / "rooms", {"pack.toml": "", "intents/empty.txt": "# nothing"})
+def test_a_broken_file_is_named_once_and_the_files_that_it_silences_as_skipped(
+    tmp_path: Path,
+) -> None:
+    intents = tmp_path / "packs" / "rooms" / "intents"
+    write_files(
+        intents,
+        {
+            "../pack.toml": "",
+            "empty.txt": "# nothing",
+            "book.toml": "tool =",
+            "book.txt": "book a room",
+        },
+    )
 
     packs = found(PackSettings(), tmp_path)
 
-    assert packs.skipped == (f"{path} is not read: it has no messages, or an error.",)
-    (problem,) = packs.problems
-    assert str(path) in str(problem)
+    assert packs.skipped == (f"{intents / 'book.txt'} is not read: book.toml has an error.",)
+    problems = sorted(str(problem) for problem in packs.problems)
+    assert len(problems) == 2
+    assert str(intents / "book.toml") in problems[0]
+    assert str(intents / "empty.txt") in problems[1]
 
 
 def test_each_skipped_file_and_folder_is_named_with_the_reason(tmp_path: Path) -> None:

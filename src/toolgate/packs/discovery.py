@@ -173,15 +173,20 @@ def _may_be_installed(folder: Path, changed_ns: int) -> bool:
 
 
 def skipped_files(
-    folder: Path, intents: Mapping[str, Path], rules: Collection[Path]
+    folder: Path,
+    intents: Mapping[str, Path],
+    rules: Collection[Path],
+    problems: Collection[str],
 ) -> Iterator[str]:
-    """Yield a sentence for each file in a pack's folder that is not read.
+    """Yield a sentence for each file in a pack's folder that is not read, but for broken ones.
 
     Args:
         folder: The pack's folder.
         intents: The first file that each intent was read from, by its name.
         rules: The files that rules were read from.
+        problems: What is wrong with files; such files are not named again.
     """
+    broken = [path for path in _entries(intents_home(folder)) if _is_named(path, problems)]
     home = intents_home(folder)
     names = {name.casefold() for name in intents} | {
         path.stem.casefold() for path in intents.values()
@@ -189,21 +194,30 @@ def skipped_files(
     for path in _entries(home):
         if path.name in _READ_HERE or (home == folder and path.name in _PARTS):
             continue
-        if (reason := _reason_at_home(path, names, rules)) and (
+        if path in broken:
+            continue
+        if (reason := _reason_at_home(path, names, rules, broken)) and (
             home != folder or path.suffix in {".txt", ".toml", ".md"}
         ):
             yield f"{path} is not read: {reason}."
     if home != folder:
         yield from _beside_intents(folder, home)
     for path in _entries(folder / "rules"):
-        if path.name not in _READ_HERE and path not in rules:
+        is_read = path.name in _READ_HERE or path in rules
+        if not is_read and not _is_named(path, problems):
             reason = (
                 "rules are files .md" if path.suffix != ".md" else "rules.list does not name it"
             )
             yield f"{path} is not read: {reason}."
 
 
-def _reason_at_home(path: Path, names: Collection[str], rules: Collection[Path]) -> str:
+def _is_named(path: Path, problems: Collection[str]) -> bool:
+    return any(problem.startswith((f"{path}:", f"{path} ")) for problem in problems)
+
+
+def _reason_at_home(
+    path: Path, names: Collection[str], rules: Collection[Path], broken: Collection[Path]
+) -> str:
     stem = path.stem.casefold()
     # `refunds.de.txt` has the German prompts of `refunds`.
     is_known = stem in names or stem.rpartition(".")[0] in names
@@ -217,7 +231,8 @@ def _reason_at_home(path: Path, names: Collection[str], rules: Collection[Path])
                 return ""
             if (path.parent / "embeddings.list").is_file():
                 return "embeddings.list does not name it, or it is unusable"
-            return "it has no messages, or an error"
+            beside = [other.name for other in broken if other.stem == path.name.split(".")[0]]
+            return f"{beside[0]} has an error" if beside else "it has no messages"
         case _:
             return "intents are files .txt, .toml and .md"
 

@@ -111,7 +111,9 @@ def load_pack(folder: Path, *, dev: bool = False) -> Pack:
         servers=servers,
         code=fingerprint(folder, but=_NO_CODE),
         problems=tuple(problems),
-        skipped=tuple(skipped_files(folder, read.files, {path for path, _ in rules.values()})),
+        skipped=tuple(
+            skipped_files(folder, read.files, {path for path, _ in rules.values()}, problems)
+        ),
     )
 
 

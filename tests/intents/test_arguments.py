@@ -12,7 +12,9 @@ from toolgate.intents import (
     ArgumentSpec,
     Intent,
     IntentDetector,
+    IntentSet,
     Keywords,
+    Recognizer,
     specs_of_schema,
 )
 
@@ -390,6 +392,48 @@ TABLES = ArgumentReader(
         )
     ]
 )
+
+
+@pytest.mark.parametrize(
+    ("text", "order"),
+    [
+        ("where is order 4711?", 4711),
+        ("has order number 4711 been shipped?", 4711),
+        ("order no. 4711", 4711),
+        ("order #4711", 4711),
+        ("Bestellung 4711 ist noch nicht da", 4711),
+        ("Dov'\u00e8 il mio ordine 4711?", 4711),
+        ("Waar blijft bestelling 4711?", 4711),
+        ("\u00bfd\u00f3nde est\u00e1 el pedido 4711?", 4711),
+        ("\u6211\u7684\u8ba2\u5355 4711 \u5230\u54ea\u91cc\u4e86\uff1f", 4711),
+        ("Rechnung 4711", None),
+        ("Bestellung 4711.5", None),
+    ],
+)
+@pytest.mark.anyio
+async def test_a_number_is_read_next_to_its_name_in_other_languages_too(
+    text: str, order: int | None
+) -> None:
+    intent = Intent(
+        name="tracking",
+        keywords={"en": Keywords(exact=tuple(text.split()))},
+        arguments=(ArgumentSpec(name="order", kind="integer"),),
+    )
+    recognizer = Recognizer()
+    recognizer.replace_intents(IntentSet(intents=(intent,)))
+    detection = await recognizer.detect(text, deciding="keyword")
+    await recognizer.aclose()
+
+    assert detection.intent == "tracking"
+    assert detection.arguments.get("order") == order
+
+
+def test_a_name_without_patterns_is_a_known_one_anywhere() -> None:
+    spec = ArgumentSpec(name="room", kind="name", values={"Kyoto": (), "Lisbon": ()})
+    reader = ArgumentReader([spec])
+    assert read("is Kyoto free on Tuesday?", reader) == {"room": "Kyoto"}
+    assert read("book the room lisbn", reader) == {"room": "Lisbon"}
+    assert read("book the room Oslo", reader) == {}
 
 
 @pytest.mark.parametrize(

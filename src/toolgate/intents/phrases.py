@@ -22,13 +22,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from toolgate.intents.dates.vocabulary import NUMBERS
-from toolgate.intents.patterns import late_pattern
+from toolgate.intents.patterns import HAN, late_pattern
 from toolgate.intents.text import fold
 
 __all__ = ["Phrase", "compile_phrase"]
 
 # Possessive quantifiers (`++`, `*+`) in all pieces: without backtracking, time stays linear.
-_SPACE = r"(?:[,:]?\s++|-)"
+# No space follows a Chinese word, and it need not begin or end where a run of letters does.
+_SPACE = rf"(?:[,:]?\s++|-|(?<=[{HAN}]))"
+_BEGIN = rf"(?:(?<!\w)|(?=[{HAN}]))"
+_STOP = rf"(?:(?!\w)|(?<=[{HAN}]))"
 _PIECE = re.compile(r"\[[^\[\]]*\]|\{[^{}]*\}|\S+")
 _GAP = r"(?:[^\s.!?;]++\s++){0,3}?"
 _END = (
@@ -43,7 +46,7 @@ _NAME = (
 )
 _IDENTIFIER = (
     f"(?:{_OPEN}(?P<quoted>[^\"'`\u201c\u201d\u201e\u00ab\u00bb\\n]{{1,80}}){_CLOSE}"
-    r"|(?P<name>(?=\w*[_\d])\w+(?:[.-]\w+)*+))"
+    rf"|(?P<name>(?=\w*[_\d])[^\W{HAN}]+(?:[.-][^\W{HAN}]+)*+))"
 )
 _ONE_WORD = rf"{_OPEN}?(?P<listed>\w+(?:[.-]\w+)*+){_CLOSE}?"
 _NUMBER = (
@@ -133,7 +136,7 @@ def compile_phrase(source: str, lists: Mapping[str, Iterable[str]]) -> Phrase:
         else:
             parts.append(body if gap_before else _SPACE + body)
             gap_before = False
-    pattern = late_pattern(f"(?<!\\w){''.join(parts)}" + ("" if pieces[-1] == "$" else r"(?!\w)"))
+    pattern = late_pattern(f"{_BEGIN}{''.join(parts)}" + ("" if pieces[-1] == "$" else _STOP))
     return Phrase(source, pattern, needs or frozenset(), dated, checked)
 
 
@@ -165,7 +168,7 @@ def _piece(piece: str, lists: Mapping[str, Iterable[str]]) -> tuple[str, frozens
         return r"(?!)", frozenset(), False
     body = "|".join(r"\s++".join(map(re.escape, choice.split())) for choice in choices)
     firsts = frozenset(first[0] for choice in choices if (first := re.findall(r"\w+", choice)))
-    body = f"(?:{body})(?!\\w)"
+    body = f"(?:{body}){_STOP}"
     if piece.startswith("{"):
         body = f"{_OPEN}?{body}{_CLOSE}?"
     return body, firsts, False

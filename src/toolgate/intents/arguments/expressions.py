@@ -16,6 +16,7 @@ __all__ = [
     "NAMED",
     "NO_COUNT_BEFORE",
     "NO_WORDS",
+    "NUMBERED",
     "ONE_PERIOD",
     "PAIR",
     "PATH",
@@ -157,6 +158,9 @@ FILLER: Final = r"(?:(?:the|any|all|die|den|les|las|los|include|show|use|also)\s
 NAMED: Final = (
     r"(?:\s+(?:is|are|of|to|as|called|named|with|ist|namens|est|appele|es|llamado))?\s*[:=#]?\s*"
 )
+
+NUMBERED: Final = r"(?:\s+(?:number|numbers|no|nr|num|nummer|numero|n\u00b0)(?!\w)\.?)?"
+"""Between the name of a thing and its number: `order no. 4711`."""
 
 CALLED: Final = ("called", "named", "namens", "genannt", "appele", "nomme", "llamado", "llamada")
 

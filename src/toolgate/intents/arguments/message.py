@@ -1,5 +1,6 @@
 """A message in the forms that value readers need: folded text, dates, quotes, addresses."""
 
+from collections.abc import Callable
 from datetime import date
 from functools import cached_property
 from typing import TypeAlias
@@ -19,8 +20,11 @@ ReadValue: TypeAlias = tuple[object, Offsets]
 class ArgumentMessage:
     """A message in the forms that readers need, each computed on first use."""
 
-    def __init__(self, source: str, today: date, zone: str) -> None:
+    def __init__(
+        self, source: str, today: date, zone: str, translate: Callable[[str], str] | None = None
+    ) -> None:
         self.source = source
+        self._translate = translate
         self.today = today
         self.zone = zone
         self.taken: list[Offsets] = []
@@ -31,6 +35,11 @@ class ArgumentMessage:
     def folded(self) -> Folded:
         """The message in lower case without accents, with offsets in the source."""
         return fold(self.source)
+
+    @cached_property
+    def english(self) -> str:
+        """The words of the message in English, in lower case; empty if it is English."""
+        return "" if self._translate is None else fold(self._translate(self.source)).text
 
     @cached_property
     def dates(self) -> list[DateMatch]:

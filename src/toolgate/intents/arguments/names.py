@@ -10,7 +10,7 @@ from toolgate.intents.base import ArgumentSpec
 from toolgate.intents.patterns import HAN
 from toolgate.intents.spelling import LEAST_LETTERS, nearest_word
 
-__all__ = ["cased", "known_value", "read_name"]
+__all__ = ["cased", "known_value", "read_known_value", "read_name"]
 
 _WORD: Final = re.compile(rf"[^\W{HAN}]+(?:[.-][^\W{HAN}]+)*|[{HAN}]+")
 _QUOTES: Final = "\"'`\u201c\u201d\u201e\u00ab\u00bb "
@@ -44,6 +44,8 @@ def read_name(ready: PreparedSpec, message: ArgumentMessage) -> ReadValue | None
     A name that is written exactly counts more than one with a typing error, and a longer one more
     than the start of it: "the table order items" names neither `orders` nor an item.
     """
+    if ready.values is not None:
+        return read_known_value(ready, message)
     words = [match.span() for match in _WORD.finditer(message.folded.text)]
     live = _live_name(ready, message, words)
     misspelt: ReadValue | None = None
@@ -112,6 +114,25 @@ def _misspelt_live_name(
             value = known_value(ready, said)
             if value in live:
                 return value, message.span_of(start, end)
+    return None
+
+
+def read_known_value(ready: PreparedSpec, message: ArgumentMessage) -> ReadValue | None:
+    """Return the first known value anywhere in the message, allowing one typing error."""
+    if ready.values is None:
+        return None
+    text = message.folded.text
+    match = ready.values.search(text)
+    if match is not None:
+        return ready.value_of[match[0]], message.span_of(*match.span())
+    seen: set[str] = set()
+    for match in re.finditer(r"(?<![\w-])[^\W\d_]{4,40}(?![\w-])", text):
+        if match[0] in seen:
+            continue
+        seen.add(match[0])
+        value = known_value(ready, match[0])
+        if value is not None:
+            return value, message.span_of(*match.span())
     return None
 
 

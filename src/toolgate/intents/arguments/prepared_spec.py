@@ -11,6 +11,7 @@ from toolgate.intents.arguments.expressions import (
     FILLER,
     NAMED,
     NO_WORDS,
+    NUMBERED,
     WITH,
     WITHOUT,
     YES_WORDS,
@@ -50,7 +51,7 @@ class PreparedSpec:
     value_of: Mapping[str, str]
     """The value for each folded word."""
     values: re.Pattern[str] | None
-    """Matches any word of a choice; None for other kinds."""
+    """Matches any value of a choice, or of a name without patterns; None for others."""
     words: str
     """The words that announce the value, as alternatives of a regular expression."""
     patterns: tuple[re.Pattern[str], ...]
@@ -89,11 +90,16 @@ def prepare_spec(spec: ArgumentSpec, lists: Mapping[str, Iterable[str]]) -> Prep
         phrases=tuple(compile_phrase(source, lists) for source in spec.patterns),
         value_of=value_of,
         values=re.compile(rf"(?<![\w-])(?:{alternatives(value_of)})(?![\w-])")
-        if value_of and spec.kind == "choice"
+        if value_of and (spec.kind == "choice" or _is_only_known(spec))
         else None,
         words=announced,
         patterns=_patterns(spec, announced),
     )
+
+
+def _is_only_known(spec: ArgumentSpec) -> bool:
+    """Whether a name can only be one of the values that the pack lists."""
+    return spec.kind == "name" and not spec.patterns and not spec.live
 
 
 def _patterns(spec: ArgumentSpec, words: str) -> tuple[re.Pattern[str], ...]:
@@ -109,7 +115,7 @@ def _patterns(spec: ArgumentSpec, words: str) -> tuple[re.Pattern[str], ...]:
     elif spec.kind in {"integer", "number"} and words:
         number = r"(?P<value>-?\d{1,15}(?:[.]\d{1,15})?)(?![\w]|[.,:/-]\d)"
         patterns = [
-            rf"(?<!\w)(?:{words}){NAMED}{number}",
+            rf"(?<!\w)(?:{words}){NUMBERED}{NAMED}{number}",
             rf"(?<![\w.,:/-]){number}\s+(?:{words})(?!\w)",
         ]
     elif spec.kind == "boolean" and words:

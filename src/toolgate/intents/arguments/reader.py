@@ -1,7 +1,7 @@
 """Read the arguments of a tool from a message, with the offsets of each value."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 
 from toolgate.intents.arguments.expressions import CLOSERS, NAMED, NO_WORDS, PAIR, YES_WORDS
@@ -29,13 +29,22 @@ class ArgumentReader:
         self,
         specs: Iterable[ArgumentSpec],
         lists: Mapping[str, Iterable[str]] | None = None,
+        *,
+        translate: Callable[[str], str] | None = None,
     ) -> None:
         """Compile the specs.
+
+        Args:
+            specs: How the parameters are filled.
+            lists: Lists that their phrases may refer to.
+            translate: Returns the words of a message in English; empty if it is English. None:
+                numbers are only read next to words of the specs as they are written there.
 
         Raises:
             ValueError: A phrase of a spec is invalid.
         """
         self.specs = tuple(specs)
+        self._translate = translate
         self._ready = [prepare_spec(spec, lists or {}) for spec in self.specs]
 
     @property
@@ -54,7 +63,7 @@ class ArgumentReader:
         """Return the arguments in a message, with defaults, in the order of the specs."""
         if not self.specs:
             return ()
-        message = ArgumentMessage(text, today, zone)
+        message = ArgumentMessage(text, today, zone, self._translate)
         if self.reads_dates:
             # A date inside "between the merge and today" is one end of something that was not
             # understood.

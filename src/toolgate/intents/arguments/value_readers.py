@@ -23,7 +23,7 @@ from toolgate.intents.arguments.expressions import (
 from toolgate.intents.arguments.links import read_link
 from toolgate.intents.arguments.lists import read_list
 from toolgate.intents.arguments.message import ArgumentMessage, ReadValue
-from toolgate.intents.arguments.names import known_value, read_name
+from toolgate.intents.arguments.names import read_known_value, read_name
 from toolgate.intents.arguments.prepared_spec import PreparedSpec, name_words
 from toolgate.intents.base import ArgumentKind, ArgumentSpec
 from toolgate.intents.dates.parser import DateMatch, Moment
@@ -136,38 +136,29 @@ def _read_period(ready: PreparedSpec, message: ArgumentMessage) -> ReadValue | N
 
 
 def _read_number(ready: PreparedSpec, message: ArgumentMessage) -> ReadValue | None:
-    """Read a number next to the words that announce it."""
-    for pattern in ready.patterns:
-        for match in pattern.finditer(message.folded.text):
-            raw = match["value"]
-            if ready.spec.kind == "integer" and "." in raw:
-                continue
-            if message.is_taken(message.span_of(*match.span())):
-                continue
-            value = within_limits(
-                float(raw) if ready.spec.kind == "number" else int(raw), ready.spec
-            )
-            if value is not None:
-                return value, message.span_of(*match.span())
-    return None
-
-
-def _read_choice(ready: PreparedSpec, message: ArgumentMessage) -> ReadValue | None:
-    if ready.values is None:
-        return None
-    text = message.folded.text
-    match = ready.values.search(text)
-    if match is not None:
-        return ready.value_of[match[0]], message.span_of(*match.span())
-    seen: set[str] = set()
-    for match in re.finditer(r"(?<![\w-])[^\W\d_]{4,40}(?![\w-])", text):
-        if match[0] in seen:
-            continue
-        seen.add(match[0])
-        value = known_value(ready, match[0])
+    """Read a number next to the words that announce it, in the message or in its translation."""
+    for match in _numbers(ready, message.folded.text):
+        span = message.span_of(*match.span())
+        value = None if message.is_taken(span) else _number(ready.spec, match["value"])
         if value is not None:
-            return value, message.span_of(*match.span())
+            return value, span
+    for match in _numbers(ready, message.english):
+        raw = match["value"]
+        value = _number(ready.spec, raw)
+        written = re.search(rf"(?<![\w.,:/-]){raw}(?![\w]|[.,:/-]\d)", message.source)
+        if value is not None and written is not None and not message.is_taken(written.span()):
+            return value, written.span()
     return None
+
+
+def _numbers(ready: PreparedSpec, text: str) -> Iterator[re.Match[str]]:
+    return (match for pattern in ready.patterns for match in pattern.finditer(text))
+
+
+def _number(spec: ArgumentSpec, raw: str) -> float | None:
+    if spec.kind == "integer" and "." in raw:
+        return None
+    return within_limits(float(raw) if spec.kind == "number" else int(raw), spec)
 
 
 def _read_string(ready: PreparedSpec, message: ArgumentMessage) -> ReadValue | None:
@@ -242,7 +233,7 @@ def _first(matches: Iterator[re.Match[str]], message: ArgumentMessage) -> ReadVa
 
 READERS: Final[dict[ArgumentKind, Callable[[PreparedSpec, ArgumentMessage], ReadValue | None]]] = {
     "boolean": _read_boolean,
-    "choice": _read_choice,
+    "choice": read_known_value,
     "count": _read_count,
     "date": _read_date,
     "email": _read_email,

@@ -47,7 +47,7 @@ class IntentDetector:
             languages: Languages whose keywords count; none: all.
             clock: The current time, used if `detect` gets no day.
             translate: Returns the words of a message in English; empty if it is English. None: only
-                English words for the objects of tools are known.
+                English words for the objects of tools and for numbers are known.
 
         Raises:
             ValueError: A phrase of an intent is invalid.
@@ -163,7 +163,7 @@ class IntentDetector:
                 if name in declared or name in derived
             )
         specs = tuple(spec for spec in specs if not spec.tools or tool in spec.tools)
-        reader = ArgumentReader(specs, intent.names)
+        reader = ArgumentReader(specs, intent.names, translate=self._translate)
         self._readers[key] = schema, reader
         return reader
 

@@ -15,7 +15,13 @@ from tests.packs.builtin.servoy.workspaces import TOOLS, VALUE_LIST, make, put
 from toolgate.app.app import App
 from toolgate.base.plugins import make as plugin
 from toolgate.cli import run
-from toolgate.intents import Detection, SemanticStage, StageRequest, builtin_pack_folder
+from toolgate.intents import (
+    ArgumentReader,
+    Detection,
+    SemanticStage,
+    StageRequest,
+    builtin_pack_folder,
+)
 from toolgate.intents.rules.base import STANDARD
 from toolgate.models.embedders import Embedder
 from toolgate.packs import load_pack
@@ -146,6 +152,33 @@ MESSAGES = {
 def test_messages_are_told_apart(embedder: str) -> None:
     """Facts 4.9: the four questions of the rules, other topics of Servoy, and both intents."""
     assert {text: judged(embedder, text).intent for text in MESSAGES} == MESSAGES
+
+
+@pytest.mark.parametrize(
+    ("text", "tool", "name"),
+    [
+        ("get rid of the countries value list", "deleteValueList", "countries"),
+        ("get rid of the new value list", "deleteValueList", None),
+        (
+            "cr\u00e9e une liste de valeurs payment avec Carte et Ch\u00e8que",
+            "openValueList",
+            "payment",
+        ),
+        ("Crea una lista de valores estados con Abierto y Cerrado", "openValueList", "estados"),
+        ("Crea una lista de valores con Abierto y Cerrado", "openValueList", None),
+        ("Crea una lista di valori stati con Alta e Bassa", "openValueList", "stati"),
+        ("\u521b\u5efa\u503c\u5217\u8868 order_status", "openValueList", "order_status"),
+        ("\u5220\u9664\u5173\u7cfborders_to_items", "deleteRelation", "orders_to_items"),
+        ("\u6253\u5f00\u8868\u5355 customer_list", "openForm", "customer_list"),
+    ],
+)
+def test_the_name_of_an_object_is_read_in_other_languages_too(
+    text: str, tool: str, name: str | None
+) -> None:
+    (intent,) = (intent for intent in PACK.intents if tool in intent.tools)
+    specs = [spec for spec in intent.arguments if not spec.tools or tool in spec.tools]
+    read = ArgumentReader(specs).read(text, today=date(2026, 11, 28))
+    assert {argument.name: argument.value for argument in read}.get("name") == name
 
 
 def test_a_message_may_ask_for_both() -> None:

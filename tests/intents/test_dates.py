@@ -312,6 +312,10 @@ def test_what_only_looks_like_a_date_is_none(text: str) -> None:
     assert ranges(text) == []
 
 
+def test_a_german_month_after_im_may_be_followed_by_anything() -> None:
+    assert ranges("Wurden im September Tabellen angelegt?") == ["2025-09-01..2025-10-01"]
+
+
 def test_several_dates_come_in_their_order_with_their_words() -> None:
     text = "Compare last month with Q1 2025, and the rest since yesterday."
 

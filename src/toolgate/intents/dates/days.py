@@ -205,7 +205,8 @@ class DateDays(DateClock):
             # French.
             risky = self._word(at) in words.RISKY_MONTHS and not self._is_capital(at)
             risky = risky and self._word(at - 1) != "en"
-            if risky or not self._ends_here(at + 1):
+            # `im` is followed by nothing but the month in German; other words also by a name.
+            if risky or not (self._word(at - 1) == "im" or self._ends_here(at + 1)):
                 return None
         elif connector not in {"since", "after", "newer", "before", "until", "pair"}:
             return None

@@ -100,7 +100,8 @@ _DECLINED: Final = late_pattern(
         .{3,80}\ nicht(?:\ (?:mehr|jetzt|an|ab|aus|auf))?$
       | .{1,60}\b(?:brauch\w*|will|möchte)\ (?:ich|wir)\ (?:doch\ |jetzt\ |gar\ )?(?:nicht|keine)\b
       | (?:ich|wir)\ (?:frage|suche|wollte|meinte)\b.{0,40}\bnicht\b | vergiss\b
-      | (?:lass|lassen\ sie)\b.{1,50}\b(?:sein|bleiben|in\ ruhe|wie\ (?:er|sie|es)\ (?:ist|sind))\b
+      | (?:lass|lasst|lassen\ (?:sie|wir))\b.{1,50}\b(?:sein|bleiben|in\ ruhe|so$
+        |wie\ (?:er|sie|es)\ (?:ist|sind))\b
       | .{1,60}\b(?:nicht\ (?:mehr\ )?(?:nötig|gebraucht|benötigt|gewünscht|notwendig
         |erforderlich)|hat\ sich\ erledigt|überflüssig)\b
       | (?:.{1,60}\b)?bitte\ nichts\b | nichts\ \w+en$ | .{1,60}\bin\ ruhe(?:\ lassen)?$
@@ -157,7 +158,7 @@ _DECLINED: Final = late_pattern(
         |faça|mostre|mude
         |remova|adicione|procure|envie|cria|apaga|abre|faz|mostra|precisa|precisamos|queremos
         |estou\ pedindo|me\ interessa|é\ preciso)\b
-      | não\ (?:é|vou|vamos|tem|há|se|me|nos|te|lhe)\ \w+ | deixa\ (?:o|a|os|as|como|assim|pra)\b
+      | não\ (?:é|vou|vamos|tem|há|se|me|nos|te|lhe)\ \w+ | deix[ae]\ (?:o|a|os|as|como|assim|pra)\b
       | .{1,60}\bnão\ (?:é|são)\ mais\ necessári[oa]s?\b
       | (?:nada\ de|nenhuma?|esque[çc][ae]|deixa\ pra\ lá)\b | (?:em\ vez\ de|sem)\b
       | (?:para|pare|parem)\ de\ \w+r\b | chega\ de\b
@@ -193,7 +194,8 @@ _DECLINED: Final = late_pattern(
       | niemand\ (?:heeft|wil|vroeg)\b | .{1,60}\bhoef(?:t|ven)?\ (?:je|u)\b.{0,12}\b(?:niet|geen)\b
       | blijf\b.{1,40}\baf$ | (?:we|ik)\ (?:kunnen|kan|doen|doe)\b.{0,12}\bzonder\b
       | .{1,60}\btoch\ niet\ nodig$ | .{1,60}\b(?:kan|kunnen|mag|mogen)\ (?:gewoon\ )?zo\ blijven$
-      | .{1,60}\bmet\ rust(?:\ laten)?$ | laat\b.{1,50}\b(?:maar\ )?zitten$
+      | .{1,60}\bmet\ rust(?:\ laten)?$ | laat\b(?!.*\bzien\b).{1,50}
+        \b(?:(?:maar\ )?zitten$|zoals\ (?:het|hij|ze|die)\b)
       | .{1,60}\b(?:kan|kunnen|moet|moeten)\ (?:nog\ )?wachten$ | .{1,60}\b(?:is|zijn|blijft
         |blijven)\ (?:goed\ )?zo$
       | .{1,16}(?:以后再说|就?先?这样|先放着|下次再说|保持(?:原样|不变))[了吧]?$

@@ -35,6 +35,21 @@ async def test_the_worst_stall_is_kept_with_its_stack() -> None:
     assert monitor.lag_s > 0
 
 
+async def test_a_stall_uses_no_more_cpu_time_than_it_took() -> None:
+    """What the loop had done since the last look, up to a quarter of a second, was added to it."""
+    monitor = LoopMonitor()
+    with monitor.watching(lambda: False):
+        due = monitor._due
+        while time.monotonic() < due - STALL_S:
+            await anyio.sleep(0)
+        while time.monotonic() < due + 2 * STALL_S:
+            pass
+        with anyio.fail_after(HANG_S):
+            while monitor.worst is None:
+                await anyio.sleep(STALL_S / 10)
+    assert monitor.worst.cpu_s <= monitor.worst.seconds
+
+
 async def test_nothing_is_watched_after_the_block() -> None:
     monitor = LoopMonitor()
     with monitor.watching(lambda: False):

@@ -45,8 +45,8 @@ class Stall:
     """How long."""
 
     cpu_s: float
-    """CPU seconds that its thread used meanwhile; far less than `seconds` if it waited for a disk
-    or for a processor that others used."""
+    """CPU seconds that its thread used meanwhile, at most; far less than `seconds` if it waited for
+    a disk or for a processor that others used."""
 
     at: str
     """When it ended: UTC, ISO 8601."""
@@ -138,7 +138,8 @@ class LoopMonitor:
             self._worst_at = monotonic()
             self._worst = Stall(
                 seconds=seconds,
-                cpu_s=thread_time() - self._cpu_s,
+                # The clock was read with the last look, a pause before the stall began.
+                cpu_s=min(seconds, thread_time() - self._cpu_s),
                 at=utc_now(),
                 stack=self._stack,
             )

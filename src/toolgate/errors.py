@@ -413,11 +413,12 @@ class ServerDownError(UnreachableError):
         self.retryable = retryable
 
     @staticmethod
-    def disabled(server: str) -> "ServerDownError":
-        """Create the error for a call to a disabled server."""
+    def disabled(server: str, problem: str) -> "ServerDownError":
+        """Create the error for a call to a server that is disabled, perhaps for a problem."""
         return ServerDownError(
             f"Server {server!r} is disabled.",
-            hint=f"Run: toolgate servers enable {server}",
+            detail=problem,
+            hint="See: toolgate doctor" if problem else f"Run: toolgate servers enable {server}",
             retryable=False,
         )
 

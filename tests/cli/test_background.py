@@ -59,6 +59,11 @@ def test_a_gateway_starts_reports_its_servers_and_stops(background: Path, comman
     for server, variable in (("tickets", "TICKET_TOKEN"), ("wiki", "WIKIKEY")):
         reason = f"{server}: disabled. It needs the variable {variable}, which is not set.\n"
         assert reason in shown
+    assert shown.endswith("How to fix it: toolgate doctor\n")
+    called = command("call", "tickets:create").err
+    assert "needs the variable TICKET_TOKEN" in called
+    assert "toolgate servers enable" not in called  # it cannot be enabled
+    assert "2 servers are down: tickets, wiki." in command("search", "create a ticket").err
     assert str(log_file(Settings())) in command("paths").out
     assert command("open", "--no-browser").out == f"{started.json['address']}/console\n"
     assert "serving" in command("logs").out

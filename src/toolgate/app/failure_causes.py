@@ -84,6 +84,7 @@ def cause_of(server: Json) -> Cause:
         str(server.get("last_error") or ""),
         cast("list[str]", server.get("stderr_tail") or []),
         is_stored=server.get("source") == "store",
+        needs_login=bool(server.get("login_hint")),
     )
 
 
@@ -94,10 +95,15 @@ def cause_of_status(status: ServerStatus) -> Cause:
         status.last_error or "",
         status.stderr_tail,
         is_stored=status.source == "store",
+        needs_login=bool(status.login_hint),
     )
 
 
-def _cause(name: str, error: str, stderr: Sequence[str], *, is_stored: bool) -> Cause:
+def _cause(
+    name: str, error: str, stderr: Sequence[str], *, is_stored: bool, needs_login: bool
+) -> Cause:
+    if needs_login:
+        return Cause(found="It needs a login.", hint=f"Log in: toolgate servers login {name}")
     return find_cause(name, error, stderr, is_stored=is_stored) or Cause(
         found=telling_line(stderr) or error or "It is still starting.",
         hint=f"See: toolgate servers test {name}",

@@ -93,15 +93,15 @@ class VisibleCatalog:
             raise self._unknown(
                 caller, key, f"There is no tool {key!r}.", lambda tool: tool.shown_key
             )
-        disabled = {spec.name for spec in self._catalog.specs if not spec.enabled}
+        disabled = {spec.name: spec.problem for spec in self._catalog.specs if not spec.enabled}
         if server in disabled:
-            raise ServerDownError.disabled(server)
+            raise ServerDownError.disabled(server, disabled[server])
         state = next((s for s in self._catalog.statuses() if s.name == server), None)
         if state is not None and state.state == "down" and not state.tools:
             raise ServerDownError(
                 f"Server {server!r} is down, and its tools were never listed.",
                 allowed=state.login_hint,
-                detail=f"Last error: {state.last_error}",
+                detail="" if state.login_hint else f"Last error: {state.last_error}",
                 hint="Toolgate is retrying. See: toolgate doctor",
             )
         if server in self._catalog.never_listed():
@@ -364,9 +364,10 @@ class VisibleCatalog:
             hidden: Servers that are down, whose tools are not searched.
             notices: Sentences for the caller about what is left out are added here.
         """
+        unusable = {*hidden, *(spec.name for spec in self._catalog.specs if spec.problem)}
         withheld = {
             name: self.tool_count(snapshot, name, allowed)
-            for name in sorted(hidden)
+            for name in sorted(unusable)
             if not servers or name in servers
             if self._access.decide(caller, "reach", name).allowed
         }

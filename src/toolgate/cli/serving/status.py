@@ -73,6 +73,7 @@ async def status(
     for worker in run.workers:
         print_text(f"  {_worker_line(worker)}")
     print_text(f"  {_summary(servers)}")
+    has_problem = False
     for server in servers:
         error = server.get("last_error")
         # A server whose configuration cannot be used is disabled too, but nobody chose that.
@@ -81,6 +82,12 @@ async def status(
         ):
             problem = f". {one_line(cause_of(server).found)}" if error else ""
             print_text(f"  {server['name']}: {server['state']}{problem}")
+            has_problem = has_problem or bool(error)
+        elif held := server.get("held"):
+            name, count = server["name"], plural(held, "definition")
+            print_text(f"  {name}: {count} quarantined: toolgate servers approve {name}")
+    if has_problem:
+        print_text("How to fix it: toolgate doctor")
     if len(responding) > 1 or others:
         note(other_gateways_note([*responding[1:], *others]))
     return SUCCESS

@@ -39,7 +39,9 @@ def server_down_error(status: ServerStatus, *, has_ended: bool) -> ServerDownErr
     """
     name = status.name
     if status.state == "disabled":
-        return ServerDownError.disabled(name)
+        return ServerDownError.disabled(name, status.last_error or "")
+    is_failure = status.last_error and not status.login_hint  # the hint says all about a login
+    detail = f"Last error: {status.last_error}" if is_failure else ""
     # "Nothing was sent" would be wrong here: the call may have run.
     if has_ended:
         return ServerDownError(
@@ -51,14 +53,14 @@ def server_down_error(status: ServerStatus, *, has_ended: bool) -> ServerDownErr
         return ServerDownError(
             f"Server {name!r} could not be started; nothing was sent.",
             allowed=status.login_hint,
-            detail=f"Last error: {status.last_error}" if status.last_error else "",
+            detail=detail,
             hint=f"The next call tries again. See: toolgate servers test {name}",
         )
     soon = f" in {status.retry_in_s:g} s" if status.retry_in_s is not None else " now"
     return ServerDownError(
         f"Server {name!r} is {status.state}; nothing was sent.",
         allowed=status.login_hint,
-        detail=f"Last error: {status.last_error}" if status.last_error else "",
+        detail=detail,
         hint=f"Toolgate is retrying{soon}. See: toolgate doctor",
     )
 

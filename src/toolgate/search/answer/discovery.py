@@ -72,7 +72,8 @@ class Discovery:
                 `annotations?`, `alternatives?` and `usedWith?`, and `siblings?`, `fit` and
                 `notice?`.
         """
-        body = fit(self, _as_brief_json if brief else _as_json, _json_tokens)[0]
+        form, measure = (_as_brief_json, _json_tokens) if brief else (_as_json, _stated_tokens)
+        body = fit(self, form, measure)[0]
         if explain:
             for result, entry in zip(self.results, body["results"], strict=False):
                 entry["reasons"] = result.reasons
@@ -156,7 +157,8 @@ def notices_at(discovery: Discovery, level: DetailLevel) -> list[str]:
     return notices
 
 
-def _as_json(discovery: Discovery, level: DetailLevel) -> Json:
+def _content(discovery: Discovery, level: DetailLevel) -> Json:
+    """Return what both forms have."""
     results = discovery.results[: level.results]
     body: Json = {"results": [_result(result, level) for result in results]}
     if level.siblings and results:
@@ -168,6 +170,11 @@ def _as_json(discovery: Discovery, level: DetailLevel) -> Json:
     body["fit"] = discovery.fit
     if notices := notices_at(discovery, level):
         body["notice"] = " ".join(notices)
+    return body
+
+
+def _as_json(discovery: Discovery, level: DetailLevel) -> Json:
+    body = _content(discovery, level)
     body["total_searched"] = discovery.total_searched
     body["duration_ms"] = discovery.duration_ms
     body["query_embedded"] = discovery.query_embedded
@@ -179,7 +186,11 @@ def _as_json(discovery: Discovery, level: DetailLevel) -> Json:
     return body
 
 
-_BRIEF = ("results", "siblings", "fit", "notice")
+def _stated_tokens(body: Json) -> int:
+    """Return the size that `_as_json` wrote into its own body."""
+    return body["estimatedTokens"]
+
+
 _BRIEF_RESULT = (
     "toolKey",
     "kind",
@@ -195,10 +206,9 @@ _TELLING_HINTS = ("readOnlyHint", "destructiveHint")
 
 
 def _as_brief_json(discovery: Discovery, level: DetailLevel) -> Json:
-    body = _as_json(discovery, level)
-    brief = {name: body[name] for name in _BRIEF if name in body}
+    body = _content(discovery, level)
     pairs = zip(body["results"], discovery.results, strict=False)
-    return {**brief, "results": [_brief_result(result, match, level) for result, match in pairs]}
+    return {**body, "results": [_brief_result(result, match, level) for result, match in pairs]}
 
 
 def _brief_result(result: Json, match: DiscoveryResult, level: DetailLevel) -> Json:
@@ -229,7 +239,7 @@ def _result(match: DiscoveryResult, level: DetailLevel) -> Json:
     if level.explanation and match.explanation:
         result["explanation"] = match.explanation
     if level.signature:
-        result["signature"] = clean(match.tool_name) + match.parameters(level.signature)
+        result["signature"] = match.shown_name + match.parameters(level.signature)
     if match.annotations:
         result["annotations"] = match.annotations
     if level.output and match.output_schema is not None:

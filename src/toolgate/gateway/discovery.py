@@ -27,6 +27,7 @@ from toolgate.gateway.parts import GatewayContext
 from toolgate.search import (
     Description,
     Discovery,
+    DiscoveryResult,
     Hit,
     SearchAnswer,
     SearchedQuery,
@@ -141,11 +142,12 @@ class DiscoveryService:
                 used_with=_keys_as_shown(self._used_with(caller, answer), snapshot),
                 as_text=request.as_text,
             )
-        self._learn(caller, request, of_tools, found, snapshot)
+        results = [(snapshot.own_key(result.tool_key), result) for result in found.results]
+        self._learn(caller, request, of_tools, dict(results), snapshot)
         self._receipts.discovery(
             caller,
             request.queries,
-            [(snapshot.own_key(one.tool_key), one.relevance) for one in found.results],
+            [(key, result.relevance) for key, result in results],
             tokens=found.tokens,
             began=began,
             searched_by=arm.name,
@@ -265,14 +267,13 @@ class DiscoveryService:
         caller: Caller,
         request: DiscoverRequest,
         answer: SearchAnswer,
-        found: Discovery,
+        shown: Mapping[str, DiscoveryResult],
         snapshot: Snapshot,
     ) -> None:
-        """Remember what an answer showed, to link later calls to this search."""
-        shown = {one.tool_key for one in found.results}
-        beside = {key for one in found.results for key in one.alternatives}
-        beside |= {key for one in found.results for key, _ in one.used_with}
-        shown, beside = set(map(snapshot.own_key, shown)), set(map(snapshot.own_key, beside))
+        """Remember what an answer showed, by key, to link later calls to this search."""
+        beside = {key for result in shown.values() for key in result.alternatives}
+        beside |= {key for result in shown.values() for key, _ in result.used_with}
+        beside = set(map(snapshot.own_key, beside))
         asked = answer.queries or tuple(SearchedQuery(query=query) for query in request.queries)
         hits = [hit for hit in answer.hits if hit.key in shown]
         self._learning.note_search(caller, asked, answer.model, hits, beside)

@@ -69,8 +69,11 @@ class DiscoveryResult(NamedTuple):
     returns: str = ""
     """The output schema in short, `{id: int, title}`; empty if uninformative."""
 
-    signature: str = ""
-    """Its call in one line, `create_issue(owner, repo, title, body?)`."""
+    shown_name: str = ""
+    """Its original name, fit to be shown."""
+
+    full_parameters: str = ""
+    """Its parameters in one line, `(owner, repo, title, body?)`."""
 
     input_schema: object = None
     """Its original input schema."""
@@ -87,11 +90,15 @@ class DiscoveryResult(NamedTuple):
     used_with: tuple[tuple[str, str], ...] = ()
     """Tools often used together with it: key and parameters of each."""
 
+    @property
+    def signature(self) -> str:
+        """Its call in one line, `create_issue(owner, repo, title, body?)`."""
+        return self.shown_name + self.full_parameters
+
     def parameters(self, max_chars: int) -> str:
         """Return its parameters in one line, `(owner, repo, title, body?)`, shortened if needed."""
-        # The full signature is already in the result and begins with the name.
         if max_chars >= SIGNATURE_CHARS:
-            return self.signature[len(clean(self.tool_name)) :]
+            return self.full_parameters
         shortened = signature("", self.input_schema, max_chars=max_chars)
         return _parameters_of(self.kind, clean(shortened))
 
@@ -119,7 +126,8 @@ def result_of(
         annotations=card.annotations,
         output_schema=card.output_schema,
         returns="" if card.returns in _WRAPPERS and not for_programs else card.returns,
-        signature=clean(name) + _parameters_of(hit.kind, card.parameters),
+        shown_name=clean(name),
+        full_parameters=_parameters_of(hit.kind, card.parameters),
         input_schema=card.input_schema,
         weak=bool(hit.fields.get("weak")),
         down=server in down,

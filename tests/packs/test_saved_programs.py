@@ -12,7 +12,7 @@ import pytest
 from tests.limits import HANG_S
 from tests.packs.pack_files import write_files
 from toolgate.app.app import App
-from toolgate.settings import GuardTable, PackSettings, Settings
+from toolgate.settings import GuardTable, PackSettings, ProgramSettings, Settings
 from toolgate.store import AuditFilter
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Json
@@ -160,6 +160,41 @@ async def test_the_same_call_resumes_a_program_whose_calls_a_person_decided(
         await approve()
         assert "refunded" in await told()
         assert len(upstream.calls("refund")) == 2
+
+
+async def test_a_program_has_its_own_time_limit_and_a_new_one_interrupts_no_call(
+    tmp_path: Path,
+) -> None:
+    """Regression: its calls ended after the 60 seconds of other tools, and a pack's server has no
+    table where one could raise them."""
+    upstream, began, goes_on = shop(), anyio.Event(), anyio.Event()
+
+    async def slow(params: Json) -> Json:
+        began.set()
+        await goes_on.wait()
+        return text_result(json.dumps(ORDERS))
+
+    upstream.tools["list_orders"] = slow
+    async with gateway(tmp_path, {"programs/late.py": LATE}, upstream) as app:
+        results: list[Json] = []
+
+        async def run() -> None:
+            results.append(await call(app, "sales:late"))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run)
+            with anyio.fail_after(HANG_S):
+                await began.wait()
+                write_files(tmp_path, {"programs/later.py": LATE})
+                await app.reload(app.settings)
+            goes_on.set()
+        assert results[0]["structuredContent"] == {"late": [1]}
+        (spec,) = app.packs.specs((), has_connections=False)
+        longest_s = ProgramSettings(timeout_s=3_600).timeout_s
+        assert {name for name, limit_s in spec.tool_timeouts_s.items() if limit_s > longest_s} == {
+            "late",
+            "later",
+        }
 
 
 async def test_programs_do_not_run_each_other(tmp_path: Path) -> None:

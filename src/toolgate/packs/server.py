@@ -41,6 +41,9 @@ log = logging.getLogger(__name__)
 _MODULE_S: Final = 30.0
 """Seconds for importing a module, and again for its `register` (chosen)."""
 
+_PROGRAM_S: Final = 3_700.0
+"""Seconds that a call of a program may take: more than the highest `programs.timeout_s`, by which
+programs are ended with an error that says so."""
 
 _PROGRAM_META: Final = "toolgate/program"
 """Key in a tool's `_meta`: the hash of its program, and the version of its pack. A changed
@@ -92,6 +95,7 @@ class PackServer:
                     options={"target": target},
                     era="handshake",
                     source=str(self.pack.folder),
+                    tool_timeouts_s={path.stem: _PROGRAM_S for path in self.pack.programs},
                 )
             )
         file = self.pack.folder / "servers.json"

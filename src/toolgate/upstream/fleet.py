@@ -147,7 +147,9 @@ class Fleet:
         return server
 
     def revise(self, spec: ServerSpec) -> bool:
-        """Apply new settings to a running server if they only change how it is offered.
+        """Apply new settings to a running server if they only change how its tools are offered.
+
+        Time limits of its tools count as that.
 
         Returns:
             Whether they are such settings; if not, nothing was changed.
@@ -227,5 +229,6 @@ async def _ended(tasks: list["asyncio.Task[None]"]) -> None:
 
 
 def _is_offered_alike(old: ServerSpec, new: ServerSpec) -> bool:
-    """Whether both settings can use the same connection."""
-    return replace(old, tool_overrides=new.tool_overrides, overridden=new.overridden) == new
+    """Whether both settings can use the same connection: only its tools have other settings."""
+    revised = replace(old, tool_overrides=new.tool_overrides, overridden=new.overridden)
+    return replace(revised, tool_timeouts_s=new.tool_timeouts_s) == new

@@ -50,6 +50,17 @@ async def test_tables_are_found_by_name_or_column_and_drawn(tmp_path: Path) -> N
         )
 
 
+async def test_the_diagram_of_a_large_schema_can_be_copied_as_a_whole(tmp_path: Path) -> None:
+    columns = ", ".join(f"a_column_with_a_long_name_{at} TEXT" for at in range(60))
+    tables = "".join(f"CREATE TABLE archive_{at} ({columns});" for at in range(60))
+    big = ConnectionTable(url=sqlite_url(run(tmp_path / "big.db", tables)))
+    async with open_console(settings=Settings(connections={"big": big})) as place:
+        page = await place.page("connection", name="big")
+        diagram = page.partition('<pre id="diagram"')[2].partition("</pre>")[0]
+        assert diagram.count("a_column_with_a_long_name_59") == 60
+        assert 'data-copy="diagram"' in page
+
+
 async def test_a_table_shows_columns_keys_and_who_references_it(tmp_path: Path) -> None:
     async with open_console(settings=connected(tmp_path)) as place:
         orders = await place.page("connection/table", name="shop", table="orders")

@@ -15,6 +15,7 @@ from toolgate.base.ids import new_id, utc_now
 from toolgate.console.charts import lines
 from toolgate.settings import AuditSettings, AuthnSettings, PackSettings, Settings, load
 from toolgate.settings.clients.supported import launch_of_this_program
+from toolgate.store import StoredDetection
 from toolgate.types import AuditRecord, Caller
 
 pytestmark = pytest.mark.anyio
@@ -361,6 +362,30 @@ async def test_a_message_without_a_clear_intent_is_listed_once() -> None:
         await place.app.notes.flush()
         page = visible_text(await place.page("intents"))
         assert page.count("Please water the plants") == 2, "in the list and among the examples"
+
+
+async def test_only_messages_near_an_intent_are_offered_as_its_prompts() -> None:
+    """A question about the weather became a prompt of the intent that was least far from it."""
+    settings = Settings(audit=AuditSettings(keep_queries=True))
+    async with open_console({}, settings=settings) as place:
+        far = StoredDetection(
+            detection_id=new_id(),
+            at=utc_now(),
+            project_id="default",
+            caller_id="anna",
+            outcome="none",
+            rival="rooms",
+            rival_confidence=0.03,
+            message="How is the weather?",
+        )
+        near = replace(far, detection_id=new_id(), rival_confidence=0.4, message="Is Oslo free?")
+        await place.app.store.detections.append([far, near])
+        page = await place.page("intents")
+        rooms = page.partition("intents/rooms.txt")[2].partition("</pre>")[0]
+        unsupported = page.partition("unsupported.txt</bdi>")[2].partition("</pre>")[0]
+        assert "Is Oslo free?" in rooms
+        assert "weather" not in rooms
+        assert "How is the weather?" in unsupported
 
 
 async def test_the_page_of_a_pack_shows_its_tools_and_the_code_of_its_programs(

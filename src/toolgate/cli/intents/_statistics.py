@@ -25,9 +25,6 @@ _SEARCHED: Final = 2_000
 _LOW_CONFIDENCE: Final = 0.6
 """Below this confidence a detection is listed as doubtful (chosen)."""
 
-_NEAR_MISS_CONFIDENCE: Final = 0.1
-"""Minimum confidence of a rejected intent to be listed as a near miss (chosen)."""
-
 
 async def show(days: float, project: str | None, as_json: bool) -> int:
     """Print counts and doubtful messages of the last days."""
@@ -78,9 +75,7 @@ def _stats(
         "near_misses": _examples(
             detection
             for detection in detections
-            if detection.outcome == "none"
-            and detection.rival
-            and detection.rival_confidence >= _NEAR_MISS_CONFIDENCE
+            if detection.outcome == "none" and detection.near_intent
         ),
         "mistaken": _examples(
             detection for detection in detections if detection.outcome in {"outside", "arguments"}

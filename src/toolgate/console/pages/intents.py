@@ -47,7 +47,7 @@ async def _show(request: PageRequest) -> Response:
     prompts: dict[str, list[str]] = {}
     for note in unsure:
         line = " ".join((note.message or "").split())
-        lines = prompts.setdefault(note.intent or note.rival, [])
+        lines = prompts.setdefault(note.near_intent, [])
         if line and not line.startswith("#") and line not in lines:
             lines.append(line)
     return request.page(

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 __all__ = [
     "DetectionCount",
@@ -17,6 +17,10 @@ DetectionOutcome: TypeAlias = Literal["found", "unsure", "none", "outside", "arg
 """Result for a message: an intent was found, was doubtful (`unsure`), or was not found; or it
 turned out wrong afterwards, because the model called a tool of another intent (`outside`) or
 sent invalid arguments (`arguments`)."""
+
+
+_NEAR_MISS_CONFIDENCE: Final = 0.1
+"""Minimum confidence of a rejected intent that was nearly detected (chosen)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +71,12 @@ class StoredDetection:
 
     message: str | None = None
     """The message, if `audit.keep_queries` allows storing it."""
+
+    @property
+    def near_intent(self) -> str:
+        """The intent, or the one that was nearly detected; empty: the message is about others."""
+        is_near = bool(self.intent) or self.rival_confidence >= _NEAR_MISS_CONFIDENCE
+        return (self.intent or self.rival) if is_near else ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,6 +33,18 @@ app = CommandApp()
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the server.")]
 
+LoginUser = Annotated[
+    str,
+    typer.Option("--user", metavar="USER", help="For this user, if each user has their own login."),
+]
+
+LoginProject = Annotated[
+    str,
+    typer.Option(
+        "--project", metavar="PROJECT", help="For this project, if each project has its own login."
+    ),
+]
+
 
 @app.command("list")
 async def list_servers(as_json: AsJson = False) -> None:
@@ -133,20 +145,8 @@ async def restart(name: Name) -> int:
 @app.command()
 async def login(
     name: Name,
-    user: Annotated[
-        str,
-        typer.Option(
-            "--user", metavar="USER", help="For this user, if each user has their own login."
-        ),
-    ] = "",
-    project: Annotated[
-        str,
-        typer.Option(
-            "--project",
-            metavar="PROJECT",
-            help="For this project, if each project has its own login.",
-        ),
-    ] = "",
+    user: LoginUser = "",
+    project: LoginProject = "",
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the URL.")] = False,
     as_json: AsJson = False,
 ) -> int:
@@ -157,20 +157,8 @@ async def login(
 @app.command()
 async def logout(
     name: Name,
-    user: Annotated[
-        str,
-        typer.Option(
-            "--user", metavar="USER", help="For this user, if each user has their own login."
-        ),
-    ] = "",
-    project: Annotated[
-        str,
-        typer.Option(
-            "--project",
-            metavar="PROJECT",
-            help="For this project, if each project has its own login.",
-        ),
-    ] = "",
+    user: LoginUser = "",
+    project: LoginProject = "",
 ) -> None:
     """Log out of a server, and revoke the login at its authorization server."""
     async with open_gateway(connect=()) as gateway:

@@ -13,7 +13,7 @@ import re
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
 import httpx2
@@ -39,7 +39,7 @@ from mcp.shared.auth import (
     ProtectedResourceMetadata,
 )
 from mcp.shared.auth_utils import check_resource_allowed, resource_url_from_server_url
-from pydantic import AnyUrl, ValidationError
+from pydantic import AnyUrl, BaseModel, ValidationError
 
 from toolgate.errors import InvalidAnswerError, UnreachableError, UpstreamError
 from toolgate.security.outbound import (
@@ -63,6 +63,8 @@ __all__ = [
     "new_proof",
     "way_of",
 ]
+
+_MetadataT = TypeVar("_MetadataT", bound=BaseModel)
 
 _ACCEPT = {"accept": "application/json"}
 _TOKEN = re.compile(r"[\x20-\x7e]+")
@@ -180,22 +182,10 @@ class OAuthClient:
         """Fetch the protected resource metadata of a server (RFC 9728); None if it has none."""
         named = extract_resource_metadata_from_www_auth(_refused(challenge))
         for metadata_url in build_protected_resource_metadata_discovery_urls(named, url):
-            answer = await self._outbound.fetch(
-                "GET",
-                metadata_url,
-                reach=reach,
-                headers=_ACCEPT,
-                options=_way_to(metadata_url, url, options),
+            metadata = await self._document(
+                ProtectedResourceMetadata, metadata_url, reach, _way_to(metadata_url, url, options)
             )
-            if answer.status >= 500 or answer.status == 429:
-                raise UnreachableError(
-                    f"{metadata_url} answered {answer.status}.", hint="Try again later."
-                )
-            if answer.status != 200:
-                continue
-            try:
-                metadata = ProtectedResourceMetadata.model_validate_json(answer.body)
-            except ValidationError:
+            if metadata is None:
                 continue
             expected = resource_url_from_server_url(url)
             # RFC 9728 section 3.3: metadata for another resource would send tokens elsewhere.
@@ -204,6 +194,30 @@ class OAuthClient:
             return metadata
         return None
 
+    async def _document(
+        self,
+        model: type[_MetadataT],
+        metadata_url: str,
+        reach: AddressScope,
+        options: ConnectionOptions,
+    ) -> _MetadataT | None:
+        """Fetch metadata from one of its well-known URLs; None if there is none that can be read.
+
+        Raises:
+            UnreachableError: The server has a problem that may pass.
+        """
+        answer = await self._outbound.fetch(
+            "GET", metadata_url, reach=reach, headers=_ACCEPT, options=options
+        )
+        if answer.status >= 500 or answer.status == 429:
+            raise UnreachableError(
+                f"{metadata_url} answered {answer.status}.", hint="Try again later."
+            )
+        try:
+            return model.model_validate_json(answer.body) if answer.status == 200 else None
+        except ValidationError:
+            return None
+
     async def _metadata(
         self, issuer: str, url: str, reach: AddressScope, options: ConnectionOptions
     ) -> OAuthMetadata:
@@ -211,22 +225,10 @@ class OAuthClient:
         for metadata_url in build_oauth_authorization_server_metadata_discovery_urls(
             issuer or None, url
         ):
-            answer = await self._outbound.fetch(
-                "GET",
-                metadata_url,
-                reach=reach,
-                headers=_ACCEPT,
-                options=_way_to(metadata_url, url, options),
+            metadata = await self._document(
+                OAuthMetadata, metadata_url, reach, _way_to(metadata_url, url, options)
             )
-            if answer.status >= 500 or answer.status == 429:
-                raise UnreachableError(
-                    f"{metadata_url} answered {answer.status}.", hint="Try again later."
-                )
-            if answer.status != 200:
-                continue
-            try:
-                metadata = OAuthMetadata.model_validate_json(answer.body)
-            except ValidationError:
+            if metadata is None:
                 continue
             expected = issuer or _origin(url)
             # Some issuers differ only in a trailing slash; the SDK's check below is exact.

@@ -106,7 +106,7 @@ class ChatService:
             _check(request)
         run = self.runs.begin(new_id(), request.caller, request.thread)
         run.task = asyncio.create_task(self._run(run, request), name=f"turn {run.run_id}")
-        run.task.add_done_callback(_look_at)
+        run.task.add_done_callback(_retrieve_exception)
         return run
 
     async def _run(self, run: Run, request: TurnRequest) -> Outcome:
@@ -353,7 +353,7 @@ def _check(request: TurnRequest) -> None:
     raise ArgumentError("There is no message of the user.", hint='Send one with the role "user".')
 
 
-def _look_at(task: "asyncio.Task[Outcome]") -> None:
+def _retrieve_exception(task: "asyncio.Task[Outcome]") -> None:
     """Retrieve the exception of a task that is never awaited: the run has it."""
     if not task.cancelled():
         task.exception()

@@ -231,10 +231,10 @@ class EraBridge:
                     hint="Call the tool again.",
                 )
             )
-        parked.task.add_done_callback(_forget)
+        parked.task.add_done_callback(_retrieve_exception)
 
 
-def _forget(task: "asyncio.Task[Json]") -> None:
+def _retrieve_exception(task: "asyncio.Task[Json]") -> None:
     """Retrieve the error of an expired call, so that asyncio does not report it as lost."""
     if not task.cancelled():
         task.exception()

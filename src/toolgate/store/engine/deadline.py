@@ -120,7 +120,7 @@ class StoreDeadline:
             self._attempts.append(attempt)
         task = asyncio.ensure_future(work)
         _left_alone.add(task)
-        task.add_done_callback(_forget)
+        task.add_done_callback(_release)
         try:
             return await self.until(task)
         finally:
@@ -199,7 +199,8 @@ def current_deadline() -> StoreDeadline | None:
     return None if deadline is None or deadline.has_ended else deadline
 
 
-def _forget(task: asyncio.Task[Any]) -> None:
+def _release(task: asyncio.Task[Any]) -> None:
+    """Let go of a finished task, whose caller may have stopped waiting for it."""
     _left_alone.discard(task)
     if not task.cancelled():
         task.exception()  # nobody else asks for it

@@ -67,8 +67,8 @@ _IMPORT = re.compile(
 )
 """An import at the top of a module."""
 
-_EXTRAS = {"monty": "programs", "pgvector": "postgres"}
-"""Extras of implementations that are named differently."""
+_EXTRAS = {"langgraph": "chat", "monty": "programs", "pgvector": "postgres"}
+"""Extras of implementations that are named differently, or that need more to be of use."""
 
 
 def available(kind: str) -> list[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import httpx2
 import pytest
 
 import toolgate.testing
@@ -16,6 +17,7 @@ from tests.console.console_client import notes, open_console, visible_text
 from tests.limits import HANG_S
 from toolgate.app.app import open_app
 from toolgate.errors import UnknownToolError
+from toolgate.server.http import build_app
 from toolgate.settings import ProgramSettings, Settings, StoreSettings, load
 from toolgate.testing import FakeUpstream, text_result
 from toolgate.types import Caller
@@ -296,3 +298,21 @@ async def test_a_server_that_is_down_comes_first_with_the_reason_it_printed(tmp_
         for text in (page, await place.page(""), await place.page("server", name="broken")):
             assert reason in visible_text(text)
         assert "Start Docker: " in visible_text(await place.page("server", name="broken"))
+
+
+async def test_a_server_that_lacks_a_variable_is_not_offered_to_be_enabled(tmp_path: Path) -> None:
+    """The button was refused."""
+    text = '[server.{}]\ncommand = "x"\nenv = {{ T = "{}" }}\nenabled = {}\n'
+    lacks, off = text.format("lacks", "${env:NO_SUCH}", "true"), text.format("off", "1", "false")
+    settings = load(configuration(tmp_path, lacks + off))
+    settings = replace(settings, store=StoreSettings(url="sqlite://"), allow_other_users=True)
+    async with open_app(settings) as app:
+        transport = httpx2.ASGITransport(app=build_app(app))  # pyright: ignore[reportArgumentType]
+        base, headers = "http://127.0.0.1:7420/console", {"Sec-Fetch-Site": "same-origin"}
+        async with httpx2.AsyncClient(
+            transport=transport, base_url=base, headers=headers
+        ) as client:
+            for name, is_offered in (("lacks", False), ("off", True)):
+                page = visible_text((await client.get("server", params={"name": name})).text)
+                assert "disabled" in page
+                assert ("Enable" in page) == is_offered

@@ -4,7 +4,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-__all__ = ["DATA", "OWN_NAMES", "PHRASES", "REAL_TOOLS", "SERVED_OR_NOT", "read_rows"]
+__all__ = [
+    "DATA",
+    "OWN_NAMES",
+    "PHRASES",
+    "REAL_TOOLS",
+    "SERVED_OR_NOT",
+    "TRANSLATED_PHRASES",
+    "read_rows",
+]
 
 DATA = Path(__file__).parent / "data"
 """Folder of the data sets; its README names their sources."""
@@ -13,6 +21,7 @@ REAL_TOOLS = DATA / "real_tools.jsonl"
 """Tool definitions of 37 published servers."""
 
 PHRASES = DATA / "phrases.jsonl"
+TRANSLATED_PHRASES = DATA / "phrases_translated.jsonl"
 """Short requests, each with the tools that serve it."""
 
 SERVED_OR_NOT = DATA / "served_or_not.jsonl"

@@ -6,7 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from benchmarks._data import DATA, OWN_NAMES, PHRASES, REAL_TOOLS, SERVED_OR_NOT, read_rows
+from benchmarks._data import (
+    DATA,
+    OWN_NAMES,
+    PHRASES,
+    REAL_TOOLS,
+    SERVED_OR_NOT,
+    TRANSLATED_PHRASES,
+    read_rows,
+)
 from toolgate.evaluation.search_metrics import LabelledSet, Question, read_labelled, tool_of
 from toolgate.search import SearchableTool
 
@@ -18,6 +26,7 @@ __all__ = [
     "requests_with_own_names",
     "served_or_not",
     "shortened",
+    "translated_phrase_sets",
 ]
 
 SELECTIONS: Final = (4, 8, 11, 11, 20)
@@ -33,7 +42,17 @@ _SAME_PURPOSE: Final = re.compile(
 
 def phrase_sets(split: str) -> list[LabelledSet]:
     """Short phrases over the tools of 37 servers, and of the 44 of mcpverse."""
-    rows = [row for row in read_rows(PHRASES) if row["split"] == split]
+    return _phrase_sets([row for row in read_rows(PHRASES) if row["split"] == split])
+
+
+def translated_phrase_sets(split: str, language: str) -> list[LabelledSet]:
+    """The English phrases as people of another language say them."""
+    english = {row["id"]: row for row in read_rows(PHRASES) if row["split"] == split}
+    rows = [row for row in read_rows(TRANSLATED_PHRASES) if row["language"] == language]
+    return _phrase_sets([english[row["id"]] | row for row in rows if row["id"] in english])
+
+
+def _phrase_sets(rows: Sequence[Mapping[str, Any]]) -> list[LabelledSet]:
     real, mcpverse = real_tools(), read_labelled(DATA / "mcpverse").tools
     return [
         LabelledSet(

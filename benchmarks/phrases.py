@@ -5,6 +5,7 @@
 The requests are the half of `data/phrases.jsonl` that nothing was fitted to, over the 642 tools of
 37 servers and the 326 of mcpverse, with the bundled embedder and the defaults. A request is found
 at k if one of the first k hits is a tool that serves it. `none` is the answer that nothing fits.
+The English requests are also asked in six other languages (`data/phrases_translated.jsonl`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,7 +14,7 @@ from statistics import fmean
 import anyio
 
 from benchmarks._data import PHRASES, read_rows
-from benchmarks._phrases import phrase_sets
+from benchmarks._phrases import phrase_sets, translated_phrase_sets
 from benchmarks._report import Report, Target, main
 from toolgate.evaluation.search_metrics import LabelledSet, Question
 from toolgate.models.embedders.bundled import BundledEmbedder
@@ -24,6 +25,14 @@ LANGUAGES = {
     "English": ("en",),
     "German, French, Spanish, Portuguese": ("de", "fr", "es", "pt"),
     "Chinese, Japanese": ("zh", "ja"),
+}
+TRANSLATIONS = {
+    "de": "German",
+    "fr": "French",
+    "es": "Spanish",
+    "pt": "Portuguese",
+    "zh": "Chinese",
+    "ja": "Japanese",
 }
 QUICK_EVERY = 10
 """The quick form asks every tenth request."""
@@ -48,6 +57,12 @@ async def _measure(step: int) -> Report:
             rows.append({"catalog": catalog, "language": name, **_figures(part)})
             if name == "English":
                 english[catalog] = part
+    for code, name in TRANSLATIONS.items():
+        for labelled in translated_phrase_sets("held-out", code):
+            answered = await _ask(labelled, step)
+            catalog = labelled.name.removeprefix("phrases, ")
+            row = {"catalog": catalog, "language": f"English, in {name}"}
+            rows.append({**row, **_figures(answered)})
     first = english["37 servers"]
     return Report(
         name="phrases",

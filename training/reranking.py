@@ -82,7 +82,7 @@ async def observe(labelled: LabelledSet) -> list[Request]:
             shares=np.array([hit.fields["bm25_coverage"] for hit in hits], np.float32),
         )
         translation = in_english(question.text)
-        text = question.text if translation is None else translation.text
+        text = question.text if translation is None else translation.all_meanings
         requests.append(Request(evidence_of(words, text, asked, first), helps))
     await search.aclose()
     return requests

@@ -6,18 +6,27 @@ writes nothing and fails if a file in the package is not what the list gives.
 """
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from toolgate.search.lexical.thesaurus import load_concepts
-from toolgate.search.lexical.translation import DICTIONARIES, STEMMERS, expression_key, stem
+from toolgate.search.lexical.translation import DICTIONARIES, SENSES, STEMMERS, expression_key, stem
 from toolgate.search.tokenizer import fold_all, terms_of, words_of_request
 
 __all__ = ["LANGUAGES", "compiled", "translations"]
 
 LANGUAGES: Final = ("de", "fr", "es", "pt", "zh", "ja", "it", "nl")
 """Columns of `translations.txt` after English (ISO 639-1)."""
+_SHORTEST_STEM: Final = 4
+"""Letters of a stem: shorter ones are those of too many words (hier, hi)."""
+_SHORTEST_VERB: Final = 6
+"""Letters of a verb of which forms are made; chosen."""
+_PARTICIPLES: Final = {"de": ("t",), "nl": ("t", "d")}
+"""Endings of regular participles, whose stems are not those of the infinitives."""
+_MOST_SENSES: Final = 2
+"""English expressions for one of another language. Of 1, 2 and 3 the one with which 54 % of 268
+German and French requests find their tool first, instead of 50 % and 54 %."""
 _LIST: Final = Path(__file__).with_name("translations.txt")
 
 
@@ -39,12 +48,15 @@ def compiled() -> dict[str, str]:
     rows = translations()
     english = {english: "" for english, _ in rows}
     words = [words_of_request(text) for text in english]
-    terms = {terms_of(expression)[0]: "" for expression in words if len(expression) == 1}
+    terms = {
+        term: "" for expression in words if len(expression) == 1 for term in terms_of(expression)
+    }
     terms |= {
-        expression[0]: ""
+        term: ""
         for concept in load_concepts()
         for expression in concept
         if len(expression) == 1
+        for term in expression
     }
     files = {"en": terms}
     for language in LANGUAGES:
@@ -60,21 +72,47 @@ def compiled() -> dict[str, str]:
 
 
 def _spaced(pairs: Sequence[tuple[str, str]], language: str) -> dict[str, str]:
-    stemmed: dict[str, str] = {}
-    written: dict[str, str] = {}
+    stemmed: dict[str, list[str]] = {}
+    written: dict[str, list[str]] = {}
     parts: dict[str, str] = {}
     for text, usual in pairs:
         words = words_of_request(text)
         stems = [stem(word, language) for word in words]
-        stemmed.setdefault(expression_key(stems), usual)
-        written.setdefault(expression_key(fold_all(words)), usual)
-        parts |= dict.fromkeys(stems, "")
+        key = expression_key(stems)
+        if len(key) >= _SHORTEST_STEM:
+            stemmed.setdefault(key, []).append(usual)
+        written.setdefault(expression_key(fold_all(words)), []).append(usual)
+        if len(words) > 1:
+            parts |= dict.fromkeys((word for word in stems if len(word) >= _SHORTEST_STEM), "")
+        elif language in _PARTICIPLES:
+            for form in _participles(text, language):
+                stemmed.setdefault(stem(form, language), []).append(usual)
     # A word as written in the list goes before one with the same stem: Ordner, ordnen.
-    return {**parts, **stemmed, **written}
+    return {**parts, **_senses(stemmed), **_senses(written)}
+
+
+def _participles(verb: str, language: str) -> Iterator[str]:
+    """Yield the regular participles of an infinitive; for a plural noun, what is no word."""
+    if verb.endswith("en") and verb.islower() and len(verb) >= _SHORTEST_VERB:
+        for ending in _PARTICIPLES[language]:
+            form = f"{verb.removesuffix('en')}{ending}"
+            yield form
+            yield f"ge{form}"
 
 
 def _unspaced(pairs: Sequence[tuple[str, str]], _language: str) -> dict[str, str]:
-    return dict(reversed(pairs))
+    words: dict[str, list[str]] = {}
+    for text, usual in pairs:
+        words.setdefault(text, []).append(usual)
+    return _senses(words)
+
+
+def _senses(meanings: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Return the first English expressions for each key, as the search reads them."""
+    return {
+        key: SENSES.join(list(dict.fromkeys(english))[:_MOST_SENSES])
+        for key, english in meanings.items()
+    }
 
 
 def main() -> None:

@@ -116,7 +116,7 @@ def _check_that_answers_are_short(rows: Sequence[Json], answers: Sequence[Search
         ("enviar uma mensagem", "send message"),
         ("quiero borrar una rama", "delete branch"),
         ("apri la cartella", "read folder"),
-        ("verwijder de klantgegevens uit de tabel", "delete klantgegevens table"),
+        ("verwijder de klantgegevens uit de tabel", "delete customer information table"),
         ("maak een klantlijst", "create customer list"),
         ("创建一个新分支", "create new branch"),
         ("ファイルを検索する", "file search"),

@@ -192,7 +192,7 @@ def read_request(state: LexicalState, text: str) -> RequestReading:
     # much of them.
     best = float(shares.max(initial=0.0)) * (1 if translation.is_spaced else 2)
     counts = translation.share * (1 - min(1.0, best / _OWN_LANGUAGE))
-    english = parse_query(state, translation.text)
+    english = parse_query(state, translation.all_meanings)
     translated = coverage(state, english)
     translated *= np.float32(counts)
     if translated.max(initial=0.0) > shares.max(initial=0.0):

@@ -41,14 +41,21 @@ _LANGUAGES: Final = ("en", *STEMMERS, "zh", "ja")
 """Languages with a dictionary; that of English only tells which words are English."""
 DICTIONARIES: Final = Path(__file__).with_name("translations")
 """A file for each language, written by `training/translations.py`."""
+SENSES: Final = ";"
+"""Separates the meanings of an expression in a dictionary."""
 _LONGEST: Final = 4
 """Most words of an expression; chosen."""
 _LEAST_SHARE: Final = 0.4
 """Lowest share of the words that a language must know: languages share some words; chosen."""
+_BY_STEM: Final = 0.7
+"""How well a language knows a word of which it has the stem only; chosen."""
 _SHORTEST_PART: Final = 3
 """Fewest letters of a part of a compound word; chosen."""
 _HAN: Final = re.compile("[\u3400-\u9fff]")
 _KANA: Final = re.compile("[\u3040-\u30ff]")
+_KATAKANA: Final = re.compile("[\u30a1-\u30fa\u30fc]")
+_LONG_KATAKANA: Final = 4
+"""Letters of a loan word that may be part of another; chosen."""
 _UNSPACED: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff]+")
 _LINKS: Final = {"de": ("", "s", "es", "n", "en"), "nl": ("", "s", "e", "en")}
 """Linking letters between the parts of a compound word, by language."""
@@ -59,9 +66,11 @@ class EnglishReading(NamedTuple):
 
     text: str
     """Usual English words for known expressions; everything else unchanged."""
+    all_meanings: str
+    """The same with further meanings of these expressions, among which a search may choose."""
     share: float
     """Share of the request that was understood, in (0, 1]."""
-    is_spaced: bool = True
+    is_spaced: bool
     """Whether its language has spaces between words."""
 
 
@@ -77,7 +86,8 @@ def in_english(text: str) -> EnglishReading | None:
     best, language = max(zip(others, STEMMERS, strict=True))
     if best <= english or best < _LEAST_SHARE * len(words):
         return None
-    translation = _from_spaced(words, language)
+    parts = [part for word in words for part in _parts_of_hyphenated(word, language)]
+    translation = _from_spaced(parts, language)
     return translation if translation.text else None
 
 
@@ -157,19 +167,26 @@ def _is_english(word: str) -> bool:
 
 
 @lru_cache(maxsize=8_192)
-def _understood(word: str) -> tuple[bool, ...]:
-    """Return whether English has a word, then for each language of `STEMMERS` whether it has.
+def _understood(word: str) -> tuple[float, ...]:
+    """Return how well English knows a word, then each language of `STEMMERS`, from 0 to 1.
 
-    A language has its stop words and the words of its dictionary.
+    A language knows its stop words and the words of its dictionary; words that only have a stem of
+    it count less, because related languages share many.
     """
     plain, *stems = fold_all((word, *(_stem_with_accents(word, code) for code in STEMMERS)))
     return (
-        _is_english(word),
+        float(_is_english(word)),
         *(
-            plain in STOP_WORDS[language] or _dictionary(language).get(known) is not None
-            for language, known in zip(STEMMERS, stems, strict=True)
+            _known(plain, stem_of_word, language)
+            for language, stem_of_word in zip(STEMMERS, stems, strict=True)
         ),
     )
+
+
+def _known(plain: str, stem_of_word: str, language: str) -> float:
+    if plain in STOP_WORDS[language] or _dictionary(language).get(plain):
+        return 1.0
+    return _BY_STEM if _dictionary(language).get(stem_of_word) is not None else 0.0
 
 
 def _usual(words: Sequence[str], language: str) -> str | None:
@@ -207,7 +224,7 @@ def _from_spaced(words: Sequence[str], language: str) -> EnglishReading:
             # A stop word is no form of a longer word with its stem: no, nó; een, eenheid.
             at += 1
             continue
-        parts = (usual,) if usual else ()
+        parts = [usual] if usual else []
         word, at = words[at], at + length
         if word.isdecimal():
             english.append(word)
@@ -216,10 +233,15 @@ def _from_spaced(words: Sequence[str], language: str) -> EnglishReading:
         else:
             if not parts and language in _LINKS:
                 parts = _parts_of_compound(word, language)
-            english += parts or (word,)
+            english += parts or [word]
             telling += 1
             understood += bool(parts)
-    return EnglishReading(" ".join(dict.fromkeys(english)), understood / max(1, telling))
+    return _reading(english, understood / max(1, telling), is_spaced=True)
+
+
+def _parts_of_hyphenated(word: str, language: str) -> Sequence[str]:
+    """Return the parts of a word such as U-Bahn-Plan, or the word if it is a known one."""
+    return word.split("-") if "-" in word and not _usual((word,), language) else (word,)
 
 
 def _longest_expression(words: Sequence[str], language: str) -> tuple[str | None, int]:
@@ -230,16 +252,19 @@ def _longest_expression(words: Sequence[str], language: str) -> tuple[str | None
     return None, 1
 
 
-def _parts_of_compound(word: str, language: str) -> tuple[str, ...]:
-    """Return the English for both parts of a compound word; empty if one is unknown."""
-    for at in range(len(word) - _SHORTEST_PART, _SHORTEST_PART - 1, -1):
+def _parts_of_compound(word: str, language: str) -> list[str]:
+    """Return the English for both parts of a compound word, the longest last part that is known.
+
+    Empty if one is unknown.
+    """
+    for at in range(_SHORTEST_PART, len(word) - _SHORTEST_PART + 1):
         if (last := _usual((word[at:],), language)) is None:
             continue
         for link in _LINKS[language]:
             begin = word[: at - len(link)]
             if word[:at].endswith(link) and (first := _usual((begin,), language)):
-                return (first, last)
-    return ()
+                return [first, last]
+    return []
 
 
 def _from_unspaced(text: str, language: str) -> EnglishReading | None:
@@ -249,7 +274,7 @@ def _from_unspaced(text: str, language: str) -> EnglishReading | None:
     for run in _UNSPACED.finditer(text):
         english += words_of_request(text[at : run.start()])
         for usual, chars in _longest_known(run.group(), language):
-            english += () if usual in IGNORED else (usual,)
+            english += [] if usual in IGNORED else [usual]
             understood += chars
         at = run.end()
     english += words_of_request(text[at:])
@@ -258,7 +283,15 @@ def _from_unspaced(text: str, language: str) -> EnglishReading | None:
     telling = sum(map(len, _UNSPACED.findall(text)))
     # Half of the characters of such a request are particles and endings.
     share = min(1.0, 2 * understood / telling)
-    return EnglishReading(" ".join(dict.fromkeys(english)), share, is_spaced=False)
+    return _reading(english, share, is_spaced=False)
+
+
+def _reading(english: Sequence[str], share: float, *, is_spaced: bool) -> EnglishReading:
+    """Return the reading for the English of each expression, with its meanings."""
+    meanings = [expression.split(SENSES) for expression in english]
+    first = dict.fromkeys(meaning for meaning, *_ in meanings)
+    every = dict.fromkeys(meaning for several in meanings for meaning in several)
+    return EnglishReading(" ".join(first), " ".join(every), share, is_spaced)
 
 
 def _longest_known(run: str, language: str) -> Iterator[tuple[str, int]]:
@@ -267,12 +300,23 @@ def _longest_known(run: str, language: str) -> Iterator[tuple[str, int]]:
     at = 0
     while at < len(run):
         for length in range(min(longest, len(run) - at), 0, -1):
-            if usual := dictionary.get(run[at : at + length]):
+            usual = dictionary.get(run[at : at + length])
+            if usual and not _is_within_katakana(run, at, at + length):
                 yield usual, length
                 at += length
                 break
         else:
             at += 1
+
+
+def _is_within_katakana(run: str, begin: int, end: int) -> bool:
+    """Whether a part of a text is only a piece of a longer word in Katakana, as of a loan word."""
+    if end - begin >= _LONG_KATAKANA:
+        return False
+    return any(
+        0 < at < len(run) and _KATAKANA.match(run[at - 1]) and _KATAKANA.match(run[at])
+        for at in (begin, end)
+    )
 
 
 @cache

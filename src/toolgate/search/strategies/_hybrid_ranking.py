@@ -428,7 +428,7 @@ def _rerank(
         shares=part.shares[best],
     )
     translation = in_english(query)
-    text = query if translation is None else translation.text
+    text = query if translation is None else translation.all_meanings
     order = reranked(state.words, text, asked, first)
     scores[[best[at] for at in order]] = first.scores
 

@@ -323,7 +323,9 @@ class HybridSearch:
         readings = {text: text for text in texts}
         if self._options.script_gate and self._reads == "english":
             translations = {text: in_english(text) for text in texts}
-            readings |= {text: english.text for text, english in translations.items() if english}
+            readings |= {
+                text: english.all_meanings for text, english in translations.items() if english
+            }
         vectors = await self._asked.vectors_of(list(readings.values()))
         if vectors is None:
             return None

@@ -8,8 +8,8 @@ line with `server`, `kind` and the definition. No rule was ever changed for the 
 target; once its misses have been examined, such a set moves to the first file and another replaces
 it. The classifier is trained on the first two sets; `python -m training.steering --cross-validate
 servers` tells what it does without them. It has never seen the half of `data/steering_texts.jsonl`
-that is `held-out`. `data/fresh_definitions.jsonl` is by a writer who had seen nothing of the
-project; nobody has looked at which of its definitions are judged wrongly.
+that is `held-out`. `data/fresh_definitions.jsonl` and `fresh_definitions_b.jsonl` are by writers
+who had seen nothing of the project; nobody has looked at which of them are judged wrongly.
 """
 
 import time
@@ -22,6 +22,7 @@ from toolgate.catalog.scanner import OtherServersTools, Scanner, is_suspicious
 
 MOST_FALSE_ALARMS = 0.005
 LEAST_RECALL = 0.95
+FRESH = ("fresh_definitions.jsonl", "fresh_definitions_b.jsonl")
 
 
 def measure(quick: bool) -> Report:
@@ -45,15 +46,7 @@ def measure(quick: bool) -> Report:
         label: [_is_held_text(scanner, row) for row in texts if row["label"] == label]
         for label in ("poisoned", "benign")
     }
-    fresh = read_rows(DATA / "fresh_definitions.jsonl")
-    by_label = {
-        label: [
-            is_suspicious(scanner.scan(definition_of(row), server=row["server"]))
-            for row in fresh
-            if row["label"] == label
-        ]
-        for label in ("poisoned", "honest")
-    }
+    fresh = [_fresh_note(scanner, name) for name in FRESH]
     rows: list[dict[str, Any]] = [
         {"kind": kind, "tools": len(each), "found": sum(each)}
         for kind, each in sorted(found.items())
@@ -76,15 +69,27 @@ def measure(quick: bool) -> Report:
             ),
         ],
         notes=[
-            f"Of {len(by_label['poisoned'])} poisoned definitions in fresh words:"
-            f" {sum(by_label['poisoned'])}; of {len(by_label['honest'])} honest ones, half of which"
-            f" look like them: {sum(by_label['honest'])}.",
+            *fresh,
             f"{each_ms:.1f} CPU ms a real tool; held back: {names(held)}.",
             f"Of {len(unseen)} poisoned ones that no rule was changed for: {new}.",
             f"Of {len(steering['poisoned'])} poisoned texts held out from training:"
             f" {sum(steering['poisoned'])}; of {len(steering['benign'])} honest ones that look like"
             f" them: {sum(steering['benign'])}.",
         ],
+    )
+
+
+def _fresh_note(scanner: Scanner, name: str) -> str:
+    """Say how many definitions of a file of another writer would be held back."""
+    held: dict[str, list[bool]] = {"poisoned": [], "honest": []}
+    for row in read_rows(DATA / name):
+        held[row["label"]].append(
+            is_suspicious(scanner.scan(definition_of(row), server=row["server"]))
+        )
+    poisoned, honest = held["poisoned"], held["honest"]
+    return (
+        f"{name}: of {len(poisoned)} poisoned definitions in fresh words {sum(poisoned)};"
+        f" of {len(honest)} honest ones, half of which look like them, {sum(honest)}."
     )
 
 

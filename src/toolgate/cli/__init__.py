@@ -72,7 +72,6 @@ def run(argv: list[str]) -> int:
             print(f"toolgate {__version__}")
             return 0
         if rest and rest[0] in _RESIDENT and not {"--help", "-h"}.intersection(rest):
-            import_module("toolgate.base.processes.dataclass_methods").compile_on_first_call()
             command = import_module(f"toolgate.cli.serving.{rest[0]}").command
             assert isinstance(command, PlainCommand)
             return command.run(rest[1:])

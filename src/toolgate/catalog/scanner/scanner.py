@@ -50,11 +50,11 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
-_SUSPICIOUS_SCORE: Final = 0.92
+_SUSPICIOUS_SCORE: Final = 0.89
 """Score from which a sentence on its own makes a definition suspicious."""
-_DOUBTFUL_SCORE: Final = 0.9
+_DOUBTFUL_SCORE: Final = 0.87
 """Score from which it does so with another finding."""
-_HONEST_SCORE: Final = 0.87
+_HONEST_SCORE: Final = 0.84
 """Score below which the signals of a text are not enough on their own. All three chosen by
 cross-validation, so that honest definitions that look like poisoned ones are quarantined hardly
 more often than by rules and signals alone; held-out ones confirm it (`benchmarks.scanner`)."""

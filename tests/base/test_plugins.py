@@ -170,7 +170,8 @@ def test_whether_a_library_is_there_is_known_without_an_import(seam: Path) -> No
 def test_one_hint_installs_all_that_a_chat_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     """A bare installation named the library of the engine first, and then that of the model."""
     monkeypatch.delitem(sys.modules, "toolgate.chat.engines.langgraph", raising=False)
-    monkeypatch.setitem(sys.modules, "langgraph", None)
+    for name in ("langgraph", *(name for name in sys.modules if name.startswith("langgraph."))):
+        monkeypatch.setitem(sys.modules, name, None)  # other tests may have imported them
     with pytest.raises(MissingExtraError, match=r"\[chat\]"):
         plugins.check_options(
             "engine", PluginSpec(name="langgraph", options={}, setting="chat.engine")

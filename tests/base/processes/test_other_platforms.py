@@ -28,6 +28,7 @@ pytestmark = [POSIX, pytest.mark.anyio]
 def windows(monkeypatch: pytest.MonkeyPatch) -> None:
     """The platform is Windows for those who ask for it."""
     monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setattr(subprocess, "CREATE_NO_WINDOW", 0, raising=False)  # exists there only
 
 
 @pytest.fixture

@@ -86,7 +86,7 @@ def in_english(text: str) -> EnglishReading | None:
     best, language = max(zip(others, STEMMERS, strict=True))
     if best <= english or best < _LEAST_SHARE * len(words):
         return None
-    parts = [part for word in words for part in _parts_of_hyphenated(word, language)]
+    parts = tuple(part for word in words for part in _parts_of_hyphenated(word, language))
     translation = _from_spaced(parts, language)
     return translation if translation.text else None
 
@@ -125,18 +125,28 @@ class _Dictionary:
 
         Empty for a word that has a meaning only as part of an expression.
         """
-        sought, lines = f"{key}\t".encode(), self._lines
+        begin, sought = self._place(f"{key}\t")
+        if not self._lines.startswith(sought, begin):
+            return None
+        return self._lines[begin + len(sought) : self._lines.index(b"\n", begin)].decode()
+
+    def begins_longer(self, key: str) -> bool:
+        """Whether longer expressions begin with the word of a key."""
+        begin, sought = self._place(f"{key} ")
+        return self._lines.startswith(sought, begin)
+
+    def _place(self, prefix: str) -> tuple[int, bytes]:
+        """Return where lines with a prefix begin, if there are any, and the prefix encoded."""
+        sought, lines = prefix.encode(), self._lines
         low, high = 0, len(lines)
         while low < high:
             begin = lines.rfind(b"\n", 0, (low + high) // 2) + 1
             end = lines.index(b"\n", begin)
-            if lines.startswith(sought, begin):
-                return lines[begin + len(sought) : end].decode()
             if lines[begin:end] < sought:
                 low = end + 1
             else:
                 high = begin
-        return None
+        return low, sought
 
     def pairs(self) -> Iterator[tuple[str, str]]:
         """Yield keys with their English."""
@@ -189,7 +199,8 @@ def _known(plain: str, stem_of_word: str, language: str) -> float:
     return _BY_STEM if _dictionary(language).get(stem_of_word) is not None else 0.0
 
 
-def _usual(words: Sequence[str], language: str) -> str | None:
+@lru_cache(maxsize=16_384)
+def _usual(words: tuple[str, ...], language: str) -> str | None:
     """Return the English for consecutive words; None if they are unknown."""
     dictionary = _dictionary(language)
     as_written = dictionary.get(expression_key(fold_all(words)))
@@ -214,7 +225,7 @@ def _stem_with_accents(word: str, language: str) -> str:
     return stemmer.stemWord(word.lower())  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
-def _from_spaced(words: Sequence[str], language: str) -> EnglishReading:
+def _from_spaced(words: tuple[str, ...], language: str) -> EnglishReading:
     small = STOP_WORDS[language]
     english: list[str] = []
     understood = telling = at = 0
@@ -224,7 +235,7 @@ def _from_spaced(words: Sequence[str], language: str) -> EnglishReading:
             # A stop word is no form of a longer word with its stem: no, nó; een, eenheid.
             at += 1
             continue
-        parts = [usual] if usual else []
+        parts = (usual,) if usual else ()
         word, at = words[at], at + length
         if word.isdecimal():
             english.append(word)
@@ -233,7 +244,7 @@ def _from_spaced(words: Sequence[str], language: str) -> EnglishReading:
         else:
             if not parts and language in _LINKS:
                 parts = _parts_of_compound(word, language)
-            english += parts or [word]
+            english += parts or (word,)
             telling += 1
             understood += bool(parts)
     return _reading(english, understood / max(1, telling), is_spaced=True)
@@ -244,15 +255,23 @@ def _parts_of_hyphenated(word: str, language: str) -> Sequence[str]:
     return word.split("-") if "-" in word and not _usual((word,), language) else (word,)
 
 
-def _longest_expression(words: Sequence[str], language: str) -> tuple[str | None, int]:
+def _longest_expression(words: tuple[str, ...], language: str) -> tuple[str | None, int]:
     """Return the English for the longest known prefix, and its word count; else None and 1."""
-    for length in range(len(words), 0, -1):
+    longest = len(words) if _begins_longer(words[0], language) else 1
+    for length in range(longest, 0, -1):
         if usual := _usual(words[:length], language):
             return usual, length
     return None, 1
 
 
-def _parts_of_compound(word: str, language: str) -> list[str]:
+@lru_cache(maxsize=8_192)
+def _begins_longer(word: str, language: str) -> bool:
+    keys = (fold(word), stem(word, language))
+    return any(map(_dictionary(language).begins_longer, keys))
+
+
+@lru_cache(maxsize=4_096)
+def _parts_of_compound(word: str, language: str) -> tuple[str, ...]:
     """Return the English for both parts of a compound word, the longest last part that is known.
 
     Empty if one is unknown.
@@ -263,8 +282,8 @@ def _parts_of_compound(word: str, language: str) -> list[str]:
         for link in _LINKS[language]:
             begin = word[: at - len(link)]
             if word[:at].endswith(link) and (first := _usual((begin,), language)):
-                return [first, last]
-    return []
+                return (first, last)
+    return ()
 
 
 def _from_unspaced(text: str, language: str) -> EnglishReading | None:

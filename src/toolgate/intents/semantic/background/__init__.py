@@ -29,7 +29,7 @@ _AT_LEAST: Final = 800
 
 _MENTIONS: Final = 0.35
 """Messages that only mention a topic of the pack, per background message (chosen; 0.25 and 0.6 give
-the same figures on messages, 0.25 claims one more mention of its tests)."""
+about the same figures)."""
 
 _FEW_INTENTS: Final = 8
 """Most intents of a pack that is trained against these: of more intents the typical words are too

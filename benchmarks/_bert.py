@@ -18,8 +18,6 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from toolgate.models.embedders.bundled import MODEL
 
-__all__ = ["bge_small_sized"]
-
 LAYERS, WIDTH, HEADS, BETWEEN, PIECES, LONGEST = 12, 384, 12, 1_536, 30_522, 512
 
 

@@ -5,8 +5,6 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 
-__all__ = ["collector"]
-
 _PROGRAM = """
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 

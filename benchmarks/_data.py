@@ -4,16 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-__all__ = [
-    "DATA",
-    "OWN_NAMES",
-    "PHRASES",
-    "REAL_TOOLS",
-    "SERVED_OR_NOT",
-    "TRANSLATED_PHRASES",
-    "read_rows",
-]
-
 DATA = Path(__file__).parent / "data"
 """Folder of the data sets; its README names their sources."""
 

@@ -10,8 +10,6 @@ import orjson
 
 from benchmarks._mcp import tools_call
 
-__all__ = ["LOCAL_HOST", "Request", "echo_request", "send", "wait_until_idle"]
-
 LOCAL_HOST = (b"host", b"127.0.0.1:7420")
 """A host that the gateway accepts; the port is its default."""
 

@@ -10,8 +10,6 @@ from typing import Any
 
 import psutil
 
-__all__ = ["load", "own_cpu_s", "own_rss_mb", "settled_rss_mb"]
-
 _SETTLED_S = 5.0
 """Seconds without growth after which memory counts as settled (chosen)."""
 _SETTLED_WITHIN_S = 60.0

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-__all__ = ["PROTOCOL", "message", "tools_call"]
-
 PROTOCOL = "2026-07-28"
 _PREFIX = "io.modelcontextprotocol/"
 

@@ -9,8 +9,6 @@ import psutil
 
 from tests.real.processes import wait_until
 
-__all__ = ["CAUSES", "MemoryProbe"]
-
 PROBE = Path(__file__).parent / "memory_probe"
 CAUSES = {
     "Python objects": "objects_used",

@@ -18,17 +18,6 @@ from benchmarks._data import (
 from toolgate.evaluation.search_metrics import LabelledSet, Question, read_labelled, tool_of
 from toolgate.search import SearchableTool
 
-__all__ = [
-    "SELECTIONS",
-    "phrase_sets",
-    "phrases_of_some_servers",
-    "real_tools",
-    "requests_with_own_names",
-    "served_or_not",
-    "shortened",
-    "translated_phrase_sets",
-]
-
 SELECTIONS: Final = (4, 8, 11, 11, 20)
 """Servers of catalogs in which some phrases have no tool."""
 _SAME_PURPOSE: Final = re.compile(

@@ -17,18 +17,6 @@ import psutil
 
 from toolgate import __version__
 
-__all__ = [
-    "Measure",
-    "Report",
-    "Target",
-    "main",
-    "parser_of",
-    "print_all",
-    "print_measured",
-    "run",
-    "surroundings",
-]
-
 _LIBRARIES = ("mcp", "aiohttp", "uvicorn", "orjson", "SQLAlchemy", "numpy")
 
 

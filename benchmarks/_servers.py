@@ -16,16 +16,6 @@ from tests.real.setup import CACHE, ensure
 from toolgate.cli.demo._servers import server_table
 from toolgate.types import Json
 
-__all__ = [
-    "ECHO",
-    "HANGING",
-    "ProbedGateway",
-    "gateway",
-    "menu_servers",
-    "probed_gateway",
-    "real_servers",
-]
-
 _MAX_COPIES = 20
 """Chosen: enough copies of one kind of server for the largest number that is requested."""
 

@@ -6,8 +6,6 @@ from contextlib import contextmanager
 
 from tests.postgres import running_server
 
-__all__ = ["KINDS", "new_store_url"]
-
 KINDS = ("SQLite", "PostgreSQL")
 
 

@@ -34,8 +34,6 @@ from benchmarks._servers import gateway
 from benchmarks.vendored.gateway_bench import Mcp
 from tests.real.processes import RunningGateway
 
-__all__ = ["MemoryMix", "measure"]
-
 ECHO_SERVERS = ("one", "two")
 LISTED_SERVERS = 6
 """Menu servers whose tools are searched (chosen)."""

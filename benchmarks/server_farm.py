@@ -14,8 +14,6 @@ from typing import Any
 
 from aiohttp import web
 
-__all__ = ["FLAP_S", "SLOW_S"]
-
 SLOW_S = 1.0
 """Seconds that a slow server takes for a call."""
 

@@ -37,8 +37,6 @@ from tests.limits import HANG_S
 from tests.postgres import PostgresServer, running_server
 from tests.real.processes import PROBE_SERVER, RunningGateway, free_port, listening, wait_until
 
-__all__ = ["Found", "Standing", "faults", "soak"]
-
 VICTIMS = ("one", "two", "three", "four", "five", "six")
 HTTP = "net"
 HTTP_EVERY = 10

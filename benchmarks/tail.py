@@ -26,8 +26,6 @@ from benchmarks._servers import gateway
 from benchmarks.vendored.gateway_bench import Mcp, parse
 from tests.real.processes import RunningGateway, free_port, listening
 
-__all__ = ["Load", "Scene", "Tail", "run_tail"]
-
 DEADLINE_S = 15.0
 """Seconds after which a call counts as hung; dead servers are given up earlier."""
 

@@ -16,6 +16,13 @@ FOLDER = Path(__file__).parent
 SOURCES = FOLDER.parent / "src" / "toolgate"
 PAGE = FOLDER / "troubleshooting.md"
 
+ERRORS = {
+    name: error
+    for name, error in vars(errors).items()
+    if isinstance(error, type) and issubclass(error, errors.ToolgateError)
+}
+"""By name of the class."""
+
 _HINTS = ("install_hint", "package_hint")
 """Functions whose hint names the command of the installation; the page shows that of pip."""
 
@@ -42,11 +49,11 @@ def by_code() -> dict[str, set[str]]:
         for call in _calls(ast.parse(path.read_text(encoding="utf-8"))):
             name = call.func.id if isinstance(call.func, ast.Name) else ""
             text = _text(call.args[0]) if call.args else ""
-            if name not in errors.__all__ or name == "RpcError" or not re.search(r"[a-z]{3}", text):
+            if name not in ERRORS or name == "RpcError" or not re.search(r"[a-z]{3}", text):
                 continue
             hints = [_text(word.value) for word in call.keywords if word.arg == "hint"]
             hint = f" *{hints[0]}*" if hints and hints[0].strip(" .…") else ""
-            found.setdefault(getattr(errors, name).code, set()).add(f"{text}{hint}")
+            found.setdefault(ERRORS[name].code, set()).add(f"{text}{hint}")
     return found
 
 

@@ -13,8 +13,6 @@ import pytest
 
 from tests.limits import HANG_S
 
-__all__ = ["PostgresServer", "postgres"]
-
 
 @dataclass(frozen=True)
 class PostgresServer:

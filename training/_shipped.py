@@ -6,8 +6,6 @@ from math import isclose
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["ship"]
-
 _TOLERANCE: Final = 1e-3
 """Largest relative or absolute difference of a weight: processors sum in different orders, and
 weights are rounded to four digits (chosen)."""

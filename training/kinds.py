@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search.relevance.typical_requests import SPACE, KindTexts, kind_texts
 
-__all__ = ["differs", "fitted"]
-
 # Of the values in brackets, the one that best tells whether anything fits, with areas of phrases
 # left out in turn.
 _DIMENSIONS: Final = 128

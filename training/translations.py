@@ -14,8 +14,6 @@ from toolgate.search.lexical.thesaurus import load_concepts
 from toolgate.search.lexical.translation import DICTIONARIES, SENSES, STEMMERS, expression_key, stem
 from toolgate.search.tokenizer import fold_all, terms_of, words_of_request
 
-__all__ = ["LANGUAGES", "compiled", "translations"]
-
 LANGUAGES: Final = ("de", "fr", "es", "pt", "zh", "ja", "it", "nl")
 """Columns of `translations.txt` after English (ISO 639-1)."""
 _SHORTEST_STEM: Final = 4

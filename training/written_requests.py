@@ -18,8 +18,6 @@ from typing import Final, NamedTuple
 from toolgate.evaluation.search_metrics import LabelledSet, Question, read_labelled
 from toolgate.search import SearchableTool
 
-__all__ = ["WrittenRequest", "sets_of_servers", "written_requests"]
-
 _FILE: Final = Path(__file__).with_name("written_requests.jsonl")
 CATALOGS: Final = ("toucan", "stabletoolbench")
 """Folders under `tools/` with the servers."""

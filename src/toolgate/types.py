@@ -8,36 +8,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
-__all__ = [
-    "CALLER_VARIABLES",
-    "COMMAND_LINE",
-    "CONSOLE",
-    "DEFAULT_PROJECT",
-    "HANDSHAKE_VERSIONS",
-    "LEGACY_VERSION",
-    "LOCAL",
-    "MODERN_VERSION",
-    "AuditRecord",
-    "CacheRule",
-    "Caller",
-    "CallerScope",
-    "CredentialSpec",
-    "EntryKind",
-    "Era",
-    "Identity",
-    "Json",
-    "ParameterOverride",
-    "Peer",
-    "PluginSpec",
-    "ServerSpec",
-    "ServerState",
-    "ServerStatus",
-    "ToolOverride",
-    "json_array",
-    "json_object",
-    "relevance_text",
-]
-
 Json: TypeAlias = dict[str, Any]
 """A JSON object as received: parsed where it is used, passed on unchanged."""
 

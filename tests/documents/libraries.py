@@ -23,8 +23,6 @@ from toolgate.store import Store
 from toolgate.store.vectors import VectorStore
 from toolgate.types import PluginSpec
 
-__all__ = ["Asked", "Bench", "Letters", "docx", "library_in", "pdf", "rendered"]
-
 
 class Asked:
     """A chat model that says what it is told, and keeps what it was asked."""

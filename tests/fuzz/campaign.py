@@ -23,8 +23,6 @@ from tests.fuzz.seeds import console_seeds, mcp_seeds, openai_seeds, rest_seeds
 from tests.fuzz.wires import Wires, open_wires
 from toolgate.base.processes.memory import trim
 
-__all__ = ["Campaign", "Failure", "attack"]
-
 _SHARES: Final = {"mcp": 62, "rest": 17, "openai": 6, "console": 5, "socket": 5, "stdio": 5}
 """Per cent of the inputs by what they attack."""
 

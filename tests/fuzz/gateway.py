@@ -21,8 +21,6 @@ from toolgate.settings import ChatSettings, ModelTable, ServeSettings, Settings
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Json, json_object
 
-__all__ = ["ANSWER_S", "Answer", "AttackedGateway", "open_gateway"]
-
 ANSWER_S = 40.0
 """Seconds for any answer: twice what the slowest page may take before it is given up."""
 

@@ -9,8 +9,6 @@ from typing import Any, Literal, get_args
 
 import orjson
 
-__all__ = ["CORPUS", "FuzzInput", "Kind", "Leave", "load_corpus", "save_to_corpus"]
-
 Kind = Literal["request", "socket", "stdio"]
 """`request`: an HTTP request after parsing; `socket`: bytes of one HTTP connection; `stdio`: lines
 of a stdio client."""

@@ -11,8 +11,6 @@ import orjson
 
 from tests.fuzz.inputs import FuzzInput
 
-__all__ = ["mutate"]
-
 _VALUES: Final[tuple[Any, ...]] = (
     *(None, True, False, 0, 1, -1, 2**31, 2**53 + 1, -(2**63), 2**64 - 1, 0.5, -0.0, 1e308),
     *("", " ", "a", "0", "null", "\x00", "a\nb", "a\r\nX: y", "\u202e", "\ufeff", "é" * 50, "😀"),

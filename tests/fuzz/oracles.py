@@ -11,8 +11,6 @@ import orjson
 from tests.fuzz.gateway import Answer
 from tests.fuzz.inputs import FuzzInput
 
-__all__ = ["FailureLog", "fault_of", "fault_of_line"]
-
 _LEAKS: Final = re.compile(
     rb"Traceback \(most recent call last\)|/[\w-]{1,60}\.py\b| object at 0x|<class '"
     rb"|sqlalchemy|pydantic"

@@ -19,15 +19,6 @@ from tests.server.http_gateway import INITIALIZE, headers_for, modern
 from toolgate.console.application import PAGES
 from toolgate.types import Json
 
-__all__ = [
-    "console_seeds",
-    "mcp_seeds",
-    "openai_seeds",
-    "rest_seeds",
-    "socket_seeds",
-    "stdio_seeds",
-]
-
 Headers = tuple[tuple[str, str], ...]
 
 _HOST: Final[Headers] = (("host", "127.0.0.1"),)

@@ -22,8 +22,6 @@ from toolgate.server.mcp.pipes import LineReader, LineWriter
 from toolgate.server.mcp.stdio_session import serve_lines
 from toolgate.types import Json, json_object
 
-__all__ = ["Wires", "open_wires"]
-
 _CLIENT_LEAVES_S: Final = 0.03
 """Seconds without an answer after which a client that has sent all it has closes its side."""
 

@@ -68,6 +68,18 @@ def test_what_a_module_exports_exists() -> None:
     assert missing == {}
 
 
+@pytest.mark.xdist_group("structure")
+def test_only_packages_list_what_they_export() -> None:
+    """The names of a module say it themselves: private ones begin with an underscore."""
+    listing = {
+        path_of(module)
+        for module in MODULES
+        if module.name != "__init__.py" and names_exported_by(tree_of(module).body)
+    }
+
+    assert listing == {"intents/dates/vocabulary.py"}
+
+
 def names_exported_by(body: list[ast.stmt]) -> list[str]:
     """The names in `__all__`."""
     names: list[str] = []
@@ -185,7 +197,7 @@ def test_the_tree_of_errors_is_drawn_as_it_is() -> None:
 
 
 def test_every_error_has_its_own_code_and_a_heading_in_troubleshooting() -> None:
-    codes = Counter(getattr(errors, name).code for name in errors.__all__)
+    codes = Counter(error.code for error in generator("generate_errors").ERRORS.values())
     page = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
     headings = re.findall(r"^## ([a-z_]+)$", page, re.MULTILINE)
 

@@ -22,8 +22,6 @@ from tests.server.http_gateway import headers_for, modern
 from toolgate.store import AuditFilter, make_store
 from toolgate.types import AuditRecord
 
-__all__ = ["Load", "OnFailure", "Site", "site", "until_metric"]
-
 _CLIENTS: Final = 6
 
 OnFailure = Literal["open", "closed"]

@@ -6,8 +6,6 @@ from contextlib import contextmanager, suppress
 from threading import Event, Thread
 from typing import Final
 
-__all__ = ["StallingProxy", "stalling_proxy"]
-
 _READY: Final = b"Z\x00\x00\x00\x05I"
 """ReadyForQuery: the server has accepted a login, or executed a statement."""
 

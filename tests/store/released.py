@@ -9,8 +9,6 @@ from toolgate.store import StoredResult, StoredServer, StoredSnapshot
 from toolgate.store.engine import schema_version, tables
 from toolgate.types import AuditRecord
 
-__all__ = ["AUDIT", "BUILDERS", "RESULT", "SECRET", "SERVER", "SNAPSHOT"]
-
 SERVER = StoredServer(
     server_id="01", project_id="default", name="git", config={"command": "git"}, alias="old"
 )

@@ -11,8 +11,6 @@ from toolgate.store import make_store
 from toolgate.store.postgres import PostgresStore
 from toolgate.store.sqlite import SqliteStore
 
-__all__ = ["BOTH", "make_sql_store", "run_sql", "transaction", "url_of"]
-
 BOTH = pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgres", marks=pytest.mark.real)])
 
 

@@ -15,8 +15,6 @@ from toolgate.telemetry.traces import Tracer
 from toolgate.testing import FakeService, fake_service
 from toolgate.types import Json
 
-__all__ = ["attributes", "by_name", "collected", "read", "spans_of"]
-
 _IDS = frozenset({"traceId", "spanId", "parentSpanId"})
 
 

@@ -21,8 +21,6 @@ from toolgate.catalog.scanner.classifier import (
 from toolgate.catalog.scanner.sentences import Sentence
 from toolgate.models.embedders import bundled_vectors
 
-__all__ = ["FOLDS", "Examples", "Fitted", "fit"]
-
 FOLDS: Final = 5
 
 Floats = NDArray[np.float64]

@@ -18,17 +18,6 @@ from toolgate.catalog.scanner.scanner import classified_texts, place_of
 from toolgate.catalog.scanner.sentences import Sentence, split_sentences
 from training.steering.fitting import FOLDS
 
-__all__ = [
-    "catalog_texts",
-    "composed",
-    "definition_texts",
-    "fold_of",
-    "sentences_of",
-    "tool_texts",
-    "written",
-    "written_definitions",
-]
-
 _PHRASES: Final = Path(__file__).with_name("phrases.toml")
 _DEFINITIONS: Final = Path(__file__).with_name("definitions")
 _ROOT: Final = Path(__file__).parents[2]

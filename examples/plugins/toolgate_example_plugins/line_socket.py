@@ -20,8 +20,6 @@ from toolgate.upstream import (
     read_big_message,
 )
 
-__all__ = ["Options", "SocketWire", "build"]
-
 _READ_BYTES = 2**16
 """Bytes read at a time (chosen)."""
 

@@ -12,8 +12,6 @@ from toolgate.settings import data_dir
 from toolgate.store import Store
 from toolgate.store.sqlite import SqliteStore
 
-__all__ = ["NamedStore", "Options", "build"]
-
 _URL = re.compile(r"named://([a-z0-9][a-z0-9-]{0,63})")
 
 

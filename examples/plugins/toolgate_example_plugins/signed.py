@@ -21,8 +21,6 @@ from toolgate.errors import CredentialError, OptionError
 from toolgate.security.authn import Authenticator
 from toolgate.types import Identity
 
-__all__ = ["Options", "SignedAuthenticator", "build", "sign"]
-
 _PREFIX = "sig_"
 
 _MIN_SECRET_CHARACTERS = 32

@@ -13,8 +13,6 @@ from time import perf_counter
 from toolgate.errors import OptionError
 from toolgate.search import Hit, SearchableTool, SearchAnswer, SearchRequest, SearchStrategy
 
-__all__ = ["Options", "TrigramSearch", "build"]
-
 _MAX_QUERIES = 10
 """Queries of a request that are searched (chosen)."""
 

@@ -26,8 +26,6 @@ from toolgate.settings import GuardTable, ProjectTable, Settings, guard_table
 from toolgate.store import Store, StoredGuard
 from toolgate.types import PluginSpec
 
-__all__ = ["Permissions"]
-
 log = logging.getLogger(__name__)
 
 

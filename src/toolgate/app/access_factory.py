@@ -18,8 +18,6 @@ from toolgate.security.guards import Approvals, CallGuardChain, CallGuards, secr
 from toolgate.settings import CurrentSettings, GuardTable, Settings
 from toolgate.types import ServerSpec
 
-__all__ = ["AccessParts", "guards_of", "open_access"]
-
 _LOCAL: Final = frozenset({"stdio", "inprocess"})
 """Transports to servers on this machine."""
 

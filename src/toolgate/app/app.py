@@ -48,8 +48,6 @@ from toolgate.store import Store
 from toolgate.types import DEFAULT_PROJECT
 from toolgate.upstream import ToolServices, WireMaker
 
-__all__ = ["App", "open_app"]
-
 _STORE_END_S = 10.0
 """Seconds after which a shutdown no longer waits for the store; chosen: twice the time that is
 spent on writing the last audit records."""

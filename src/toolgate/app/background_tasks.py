@@ -4,8 +4,6 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-__all__ = ["BackgroundTasks"]
-
 
 class BackgroundTasks:
     """Keeps references to running tasks, and cancels them at the end."""

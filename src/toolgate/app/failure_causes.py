@@ -10,8 +10,6 @@ from typing import Final, TypeAlias, cast
 from toolgate.base.processes.error_line import telling_line
 from toolgate.types import Json, ServerStatus
 
-__all__ = ["Cause", "cause_of", "cause_of_status", "find_cause"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Cause:

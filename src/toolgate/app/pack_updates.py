@@ -9,8 +9,6 @@ from toolgate.gateway.execution import Protection, Protections
 from toolgate.intents.rules import PackRules
 from toolgate.packs import LiveVariables, PackSet, intent_set_of, with_live_names
 
-__all__ = ["PackUpdates"]
-
 
 @dataclass(frozen=True)
 class _Connected:

@@ -8,8 +8,6 @@ from toolgate.app.factories.search import SearchFactory
 from toolgate.errors import ConfigError
 from toolgate.settings import CurrentSettings, Settings
 
-__all__ = ["ProjectSearches"]
-
 log = logging.getLogger(__name__)
 
 

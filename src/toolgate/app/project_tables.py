@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from toolgate.security.access import AccessData, project_table
 from toolgate.settings import ProjectTable, Settings
 
-__all__ = ["ProjectTables"]
-
 _NO_SETTINGS = ProjectTable()
 
 

@@ -3,8 +3,6 @@
 from toolgate.app.app import App
 from toolgate.types import DEFAULT_PROJECT
 
-__all__ = ["unready_reason"]
-
 
 def unready_reason(app: App) -> str:
     """Why requests should go to another replica; empty if this one is ready.

@@ -11,8 +11,6 @@ from toolgate.app.app import open_app
 from toolgate.settings import AuditSettings, Settings, StoreSettings
 from toolgate.types import Caller, ServerSpec, ServerStatus
 
-__all__ = ["WAIT_S", "Trial", "try_server", "try_servers"]
-
 _CALLER = Caller.local()
 
 WAIT_S = 30.0

@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["ACTIONS"]
-
 ACTIONS: Final[Mapping[str, str]] = {
     "discover": "tool search",
     "describe": "describe tool",

@@ -10,8 +10,6 @@ from typing import Final, NamedTuple
 from toolgate.base.ids import new_id, utc_now
 from toolgate.types import DEFAULT_PROJECT, AuditRecord, Json
 
-__all__ = ["AGGREGATED_ACTIONS", "AggregatedEvent", "EventAggregator"]
-
 AGGREGATED_ACTIONS: Final = frozenset({"list", "login_refused"})
 """Actions whose records stand for `detail.count` events."""
 

@@ -23,17 +23,6 @@ from toolgate.errors import StoreError
 from toolgate.store import AuditAnchor, AuditChainEnds, AuditChainLink, Store
 from toolgate.types import AuditRecord, Json
 
-__all__ = [
-    "AuditRestore",
-    "AuditVerification",
-    "ChainFault",
-    "ChainSigner",
-    "sign_chain_end",
-    "sign_periodically",
-    "sign_restore",
-    "verify_audit",
-]
-
 log = logging.getLogger(__name__)
 
 # Records checked per query (chosen).

@@ -11,8 +11,6 @@ from typing import Final
 from toolgate import __version__
 from toolgate.types import AuditRecord, Json
 
-__all__ = ["EXPORT_FORMATS", "as_json_line", "as_ocsf", "csv_head"]
-
 _COLUMNS: Final = tuple(field.name for field in fields(AuditRecord))
 
 _ACTIVITIES: Final[Mapping[str, int]] = {

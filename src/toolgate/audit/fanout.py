@@ -7,8 +7,6 @@ import anyio
 from toolgate.audit.recorder import Recorder, RecorderStatus
 from toolgate.types import AuditRecord
 
-__all__ = ["FanoutRecorder"]
-
 
 class FanoutRecorder:
     """Passes records to the recorders of all sinks."""

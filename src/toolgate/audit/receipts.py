@@ -20,8 +20,6 @@ from toolgate.base.tracing import current_trace
 from toolgate.errors import ApprovalError, GuardError, StoreError, ToolgateError
 from toolgate.types import AuditRecord, Caller, Json, ServerSpec
 
-__all__ = ["AuditSink", "Receipts", "calls_of"]
-
 _REMEMBERED = 1000
 """Conversations whose discoveries are remembered (chosen)."""
 _DISCOVERIES = 20

@@ -15,8 +15,6 @@ from toolgate.errors import StoreError
 from toolgate.store import current_deadline
 from toolgate.types import AuditRecord
 
-__all__ = ["Recorder", "RecorderStatus"]
-
 log = logging.getLogger(__name__)
 
 # Records per batch (chosen).

@@ -13,8 +13,6 @@ from typing import Any
 from toolgate.store import AuditAnchor
 from toolgate.types import json_object
 
-__all__ = ["AuditRestore", "BranchStart", "branch_starts", "expected_anchors"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class AuditRestore:

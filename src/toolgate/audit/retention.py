@@ -10,8 +10,6 @@ from toolgate.errors import StoreError
 from toolgate.settings import StoreSettings
 from toolgate.store import AuditAnchor, PrunedCounts, Retention, Store
 
-__all__ = ["retention_of", "run_housekeeping"]
-
 log = logging.getLogger(__name__)
 
 _MIB = 2**20

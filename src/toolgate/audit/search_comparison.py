@@ -7,8 +7,6 @@ from statistics import fmean, median, quantiles
 from toolgate.store import AuditFilter, Store
 from toolgate.types import COMMAND_LINE, CONSOLE, AuditRecord, Json, json_array
 
-__all__ = ["SearchReport", "compare_searches"]
-
 # Records per query (chosen).
 _PAGE = 1_000
 _MOST = 200_000

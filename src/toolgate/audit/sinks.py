@@ -19,8 +19,6 @@ from toolgate.errors import MissingExtraError, SettingError, StoreError
 from toolgate.settings import AuditSettings, expand_home, service_attributes
 from toolgate.types import AuditRecord
 
-__all__ = ["FileSink", "Sink", "SyslogSink", "sinks_of"]
-
 _FACILITY: Final = 13  # log audit, RFC 5424 section 6.2.1
 # Severities of RFC 5424, section 6.2.1.
 _NOTICE: Final = 5

@@ -3,8 +3,6 @@
 from toolgate.audit.aggregation import AGGREGATED_ACTIONS
 from toolgate.types import AuditRecord, json_array
 
-__all__ = ["subject_of"]
-
 _SUBJECTS = (
     "token", "project", "server", "key", "keys", "collection", "guard", "tool", "who", "name",
     "file", "ids", "id",

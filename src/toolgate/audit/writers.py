@@ -26,8 +26,6 @@ from toolgate.types import AuditRecord
 if sys.platform != "win32":
     import fcntl
 
-__all__ = ["AuditWriter"]
-
 log = logging.getLogger(__name__)
 
 _RENEW_S: Final = 15.0

@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
-__all__ = ["ANONYMOUS_FORM", "USER_FORM", "FormLimits", "FormTooLargeError", "parse_form"]
-
 
 class FormTooLargeError(Exception):
     """A form has more bytes or fields than allowed; the message is for people."""

@@ -7,8 +7,6 @@ import time
 from datetime import UTC, datetime
 from functools import lru_cache
 
-__all__ = ["new_id", "unix_now", "utc_now", "utc_text", "utc_text_of"]
-
 _RANDOM_BYTES = 10
 """Random bytes in an id: 80 bits, as in the ULID specification."""
 _AT_ONCE = 400

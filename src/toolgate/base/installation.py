@@ -19,8 +19,6 @@ from urllib.parse import urlsplit, urlunsplit
 from toolgate.errors import SettingError
 from toolgate.types import Json, json_array, json_object
 
-__all__ = ["DISTRIBUTION", "Installation", "current_installation", "install_hint", "package_hint"]
-
 DISTRIBUTION: Final = "toolgate-mcp"
 """The name on PyPI. `toolgate` there is a different project."""
 

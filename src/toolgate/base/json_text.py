@@ -10,8 +10,6 @@ from typing import Any
 
 import orjson
 
-__all__ = ["dumps", "dumps_sorted", "dumps_to_keep", "has_long_number", "loads"]
-
 _TO_ZEROS = bytes(ord("0") if chr(code) in "0123456789" else ord(" ") for code in range(256))
 _LONG_NUMBER = b"0" * 19
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")

@@ -16,8 +16,6 @@ from typing import Any, TypeVar
 
 import anyio.to_thread
 
-__all__ = ["cache_bytecode", "load", "run_alone"]
-
 ResultT = TypeVar("ResultT")
 
 _ALONE = RLock()

@@ -21,8 +21,6 @@ from toolgate.base.private_folder import create_private_folder
 from toolgate.base.tracing import current_trace
 from toolgate.errors import SettingError
 
-__all__ = ["REQUEST_ID", "read_tail", "set_up", "tail", "take_over"]
-
 REQUEST_ID: ContextVar[str] = ContextVar("request_id", default="")
 """Id of the current request, contained in log lines, audit records, errors and responses."""
 

@@ -3,15 +3,6 @@
 import re
 from collections.abc import Collection
 
-__all__ = [
-    "NO_PROJECT",
-    "current_key",
-    "fold",
-    "is_project_name",
-    "natural_order",
-    "server_prefix",
-]
-
 NO_PROJECT = frozenset({"default", "UNASSIGNED", "__unassigned__"})
 """Values with which clients say that they use no project."""
 

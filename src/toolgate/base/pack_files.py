@@ -11,21 +11,6 @@ from typing import Any, Final, NoReturn, TypeVar, cast
 
 from toolgate.errors import PackError
 
-__all__ = [
-    "MOST_BYTES",
-    "PackFile",
-    "PackTable",
-    "Trying",
-    "files_in",
-    "files_named",
-    "intents_home",
-    "is_pack",
-    "pack_table",
-    "packs_at",
-    "packs_in",
-    "skipped_beside",
-]
-
 MOST_BYTES: Final = 5_000_000
 """Longest text of a pack in bytes (chosen: several hundred prompts take 20 kB)."""
 

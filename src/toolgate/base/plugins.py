@@ -34,18 +34,6 @@ from toolgate.types import PluginSpec
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = [
-    "FOLDERS",
-    "available",
-    "check_name",
-    "check_options",
-    "installed",
-    "is_available",
-    "is_importable",
-    "make",
-    "module_of",
-]
-
 FOLDERS = {
     "authenticator": "security.authn",
     "embedder": "models.embedders",

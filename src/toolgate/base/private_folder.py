@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-__all__ = ["create_private_folder"]
-
 
 def create_private_folder(folder: Path) -> None:
     """Create a folder, and those above it that are missing, with access for this user only.

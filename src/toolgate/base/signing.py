@@ -13,8 +13,6 @@ from binascii import Error as Base64Error
 from toolgate.errors import HandleError
 from toolgate.types import Json, json_object
 
-__all__ = ["Signer"]
-
 _MAC_BYTES = 16
 """Length of the truncated MAC in bytes: 128 bits, as RFC 2104, section 5, allows for SHA-256."""
 _VERSION = "tg1"

@@ -1,7 +1,5 @@
 """The estimate of tokens that all budgets and figures use."""
 
-__all__ = ["estimate_tokens"]
-
 
 def estimate_tokens(text: str | bytes) -> int:
     """Estimated tokens of a text: UTF-8 bytes divided by four, rounded up; 0 for an empty text.

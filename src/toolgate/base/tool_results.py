@@ -4,8 +4,6 @@ from typing import Final
 
 from toolgate.types import Json
 
-__all__ = ["PARKED_META", "failed_result"]
-
 PARKED_META: Final = "toolgate/parked"
 """Member of `_meta` of the result of a saved program that waits for a person: the program's id."""
 

@@ -12,26 +12,6 @@ from time import perf_counter
 from types import TracebackType
 from typing import Any, NamedTuple
 
-__all__ = [
-    "Clock",
-    "Observation",
-    "Observer",
-    "Trace",
-    "begin_traces_with",
-    "current_trace",
-    "join_trace",
-    "note_sent",
-    "observe",
-    "observe_again",
-    "parse_trace",
-    "sent_requests",
-    "take_trace",
-    "time_stages",
-    "trace_headers",
-    "trace_of",
-    "watch_stages",
-]
-
 Observer = Callable[["Observation"], None]
 """Called when a stage has ended; must be quick and must not raise."""
 

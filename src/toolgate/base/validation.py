@@ -22,18 +22,6 @@ from pydantic_core.core_schema import DictSchema, WithDefaultSchema
 from toolgate.errors import ArgumentError, OptionError
 from toolgate.types import Json
 
-__all__ = [
-    "Input",
-    "InputProblem",
-    "SchemaGenerator",
-    "check_ranges",
-    "check_url",
-    "input_schema",
-    "parse",
-    "problem_in",
-    "unfit",
-]
-
 InputT = TypeVar("InputT", bound="Input")
 
 

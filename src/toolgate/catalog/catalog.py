@@ -27,8 +27,6 @@ from toolgate.types import (
 )
 from toolgate.upstream import Fleet, Listing, UpstreamServer
 
-__all__ = ["Catalog", "ConnectChoice", "ListingInspector"]
-
 log = logging.getLogger(__name__)
 
 ConnectChoice = Literal["all", "unknown"] | Collection[str]

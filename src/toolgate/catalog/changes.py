@@ -7,8 +7,6 @@ from typing import Literal
 
 from toolgate.catalog.snapshot import CatalogEntry, ServerEntries, Snapshot
 
-__all__ = ["CatalogChange", "changed_lists"]
-
 CatalogChange = Literal["tools", "prompts", "resources"]
 """A list that has changed."""
 

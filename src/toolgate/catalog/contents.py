@@ -15,8 +15,6 @@ from toolgate.catalog.snapshot import CatalogEntry, Snapshot
 from toolgate.errors import ArgumentError
 from toolgate.types import Json, json_array, json_object
 
-__all__ = ["Content", "ContentKind", "contents_of"]
-
 ContentKind: TypeAlias = Literal["prompt", "resource", "template", "skill"]
 """What searches find besides tools."""
 

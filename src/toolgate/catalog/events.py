@@ -4,8 +4,6 @@ from collections.abc import Callable
 
 from toolgate.catalog.changes import CatalogChange
 
-__all__ = ["CatalogEvents"]
-
 
 class CatalogEvents:
     """The listeners of the catalog, by kind of event."""

@@ -14,8 +14,6 @@ from collections.abc import Sequence
 
 from toolgate.base.names import fold, server_prefix
 
-__all__ = ["exposed_names"]
-
 # Characters of the hash that keeps shortened names apart: 32 bits (chosen).
 _HASH_CHARS = 8
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")

@@ -6,8 +6,6 @@ from typing import Final, TypeAlias
 from toolgate.types import EntryKind, Json
 from toolgate.upstream import Listing
 
-__all__ = ["INSTRUCTIONS", "EntryId", "listed_definitions"]
-
 EntryId: TypeAlias = tuple[EntryKind, str]
 """Kind and name of a definition; a URI or URI template replaces a missing name."""
 

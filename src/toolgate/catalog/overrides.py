@@ -8,8 +8,6 @@ from typing import Any, Final, cast
 from toolgate.base.names import fold
 from toolgate.types import Json, ParameterOverride, ToolOverride, json_array, json_object
 
-__all__ = ["TAGS", "OfferedTool", "is_per_caller", "offered_tools"]
-
 TAGS: Final = "toolgate/tags"
 """Member of a definition's `_meta` for the tags of an override."""
 

@@ -10,8 +10,6 @@ from toolgate.catalog.events import CatalogEvents
 from toolgate.errors import UpstreamError
 from toolgate.upstream import Fleet, Listing, UpstreamServer
 
-__all__ = ["ListingRefresher"]
-
 log = logging.getLogger(__name__)
 
 _SETTLE_S = 0.02

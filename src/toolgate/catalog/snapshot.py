@@ -17,8 +17,6 @@ from toolgate.catalog.listed_definitions import EntryId
 from toolgate.catalog.overrides import OfferedTool, offered_tools
 from toolgate.types import Json, ServerSpec, ToolOverride, json_object
 
-__all__ = ["CatalogEntry", "ServerEntries", "Snapshot", "build_entries", "cache_problem"]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CatalogEntry:

@@ -14,8 +14,6 @@ from toolgate.store import Store, StoredSnapshot
 from toolgate.types import Json, ServerSpec, json_array, json_object
 from toolgate.upstream import Listing
 
-__all__ = ["StoredListings", "configuration_digest"]
-
 log = logging.getLogger(__name__)
 
 

@@ -10,8 +10,6 @@ from toolgate.catalog.catalog import Catalog
 from toolgate.catalog.snapshot import CatalogEntry, Snapshot
 from toolgate.types import json_object
 
-__all__ = ["SHORT_TOKENS", "Menu", "MenuRules", "MenuShape", "short_tokens", "shortened"]
-
 SHORT_TOKENS = 430
 """Largest cost of a short list in estimated tokens: of all names and one definition of average
 size. Up to there, `auto` lists all tools for a client whose model sees only names until it looks

@@ -7,21 +7,6 @@ from typing import Any, Literal, TypeAlias, TypedDict
 from toolgate.models.llm import FinishReason, Message, TokenUsage
 from toolgate.types import Caller, Json
 
-__all__ = [
-    "DOCUMENTS",
-    "KINDS",
-    "SQL",
-    "Choices",
-    "Event",
-    "Outcome",
-    "Policy",
-    "Route",
-    "TurnRequest",
-    "TurnState",
-    "TurnStatus",
-    "Update",
-]
-
 DOCUMENTS = "Vector Search"
 """The kind of tools that search documents."""
 

@@ -7,8 +7,6 @@ import anyio
 from toolgate.models.llm import ChatRequest, Message, ModelRegistry
 from toolgate.settings import CurrentSettings
 
-__all__ = ["HelperModel"]
-
 
 class HelperModel:
     """Asks the model of `chat.helper_model`, or the default model."""

@@ -11,8 +11,6 @@ import anyio
 from toolgate.chat.base import Event, Outcome
 from toolgate.types import Caller
 
-__all__ = ["Run", "Runs"]
-
 _KEPT_S = 600.0
 """Seconds for which a run can be read after its end."""
 _MOST = 200

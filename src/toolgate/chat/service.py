@@ -40,8 +40,6 @@ from toolgate.models.llm import Message, ModelRegistry
 from toolgate.store import StoredThread, ThreadRepository
 from toolgate.types import json_array, json_object
 
-__all__ = ["ChatService"]
-
 log = logging.getLogger(__name__)
 
 _MAX_MIXED = 200

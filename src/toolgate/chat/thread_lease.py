@@ -21,8 +21,6 @@ from toolgate.models.llm import Message
 from toolgate.store import StoredThread, ThreadRepository, TurnOpening
 from toolgate.types import Json
 
-__all__ = ["ThreadClaim", "ThreadLeases", "TurnWriter"]
-
 _LEASE_S = 30.0
 """Seconds after which another process may take over the thread of a killed one (chosen)."""
 

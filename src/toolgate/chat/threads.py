@@ -13,8 +13,6 @@ from toolgate.settings import CurrentSettings
 from toolgate.store import PROJECT_THREAD, StoredThread, ThreadRepository
 from toolgate.types import Caller, Json, json_array, json_object
 
-__all__ = ["ThreadService"]
-
 _AGE_S = 1.0
 """Seconds for which a project's settings are cached, since other processes may write (chosen)."""
 

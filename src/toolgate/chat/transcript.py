@@ -9,8 +9,6 @@ from toolgate.models.llm import Message, ToolCall, message_json
 from toolgate.store import StoredArtifact, StoredMessage
 from toolgate.types import Json, json_array, json_object
 
-__all__ = ["FORGOTTEN", "NOTHING", "from_stored", "message_views", "to_stored", "usable"]
-
 FORGOTTEN = "As requested, I've forgotten our conversation."
 """Answer after a conversation was cleared."""
 

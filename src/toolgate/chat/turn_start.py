@@ -11,8 +11,6 @@ from toolgate.settings import CurrentSettings
 from toolgate.store import StoredMessage, StoredThread
 from toolgate.types import Json
 
-__all__ = ["TurnStart", "split", "without_history"]
-
 
 class TurnStart:
     """Implements `store.TurnOpening`: a turn and its question cost one transaction, not four."""

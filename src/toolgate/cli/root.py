@@ -19,8 +19,6 @@ from toolgate import __version__
 from toolgate.cli.terminal._plain_command import SHARED_OPTIONS, Option, PlainCommand, Positional
 from toolgate.cli.terminal._sanitize import sanitize
 
-__all__ = ["COMMANDS", "app", "load", "run"]
-
 GET_STARTED = "Get started"
 RUN = "Run the gateway"
 USE = "Use tools"

@@ -10,8 +10,6 @@ from toolgate.base.ids import utc_text
 from toolgate.console.request import PageRequest
 from toolgate.store import DURATION_BOUNDS_MS, CallCount, ToolUsage
 
-__all__ = ["RANGES", "Activity", "ActivityRange", "Bucket", "activity_of", "range_asked"]
-
 _BYTES_PER_TOKEN: Final = 4
 """As everywhere in Toolgate, tokens are estimated as bytes / 4."""
 

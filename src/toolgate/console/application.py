@@ -40,8 +40,6 @@ from toolgate.gateway.gateway import Gateway
 from toolgate.store import StoreDeadline, store_deadline
 from toolgate.types import Caller, Identity
 
-__all__ = ["Console"]
-
 log = logging.getLogger(__name__)
 
 PAGES = (

@@ -5,8 +5,6 @@ from itertools import groupby
 
 from markupsafe import Markup
 
-__all__ = ["bars", "lines", "share_bar", "trendline"]
-
 _HEIGHT = 40
 """Pixels, like all sizes here (chosen: a chart fits a table row or a card)."""
 _BAR = 4

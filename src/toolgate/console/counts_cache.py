@@ -11,8 +11,6 @@ from typing import Generic, TypeVar, cast
 from toolgate.errors import ToolgateError
 from toolgate.store import Store
 
-__all__ = ["CachedCount", "CountsCache"]
-
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-__all__ = ["KNOWN_SERVERS", "KnownServer", "known_servers"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class KnownServer:

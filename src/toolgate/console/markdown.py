@@ -14,8 +14,6 @@ from markupsafe import Markup, escape
 
 from toolgate.console.safe_text import cut, named
 
-__all__ = ["render"]
-
 _KEPT = 200
 """Rendered texts in memory (chosen: some pages of a thread, at most some 10 MB)."""
 

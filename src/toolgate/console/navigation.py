@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from toolgate.console.request import Badge, PageRequest
 from toolgate.errors import ToolgateError
 
-__all__ = ["MENU", "WITHIN", "MenuPage", "menu_of", "waiting_badges"]
-
 log = logging.getLogger(__name__)
 
 _BADGE_WAIT_S = 0.2

@@ -22,8 +22,6 @@ from toolgate.console.sessions import cookie_of
 from toolgate.settings import redact
 from toolgate.types import json_object, relevance_text
 
-__all__ = ["STATIC", "Renderer", "static_file"]
-
 STATIC = {
     "chat.js": "text/javascript",
     "console.css": "text/css",

@@ -15,8 +15,6 @@ from toolgate.errors import ToolgateError
 from toolgate.gateway.gateway import Gateway
 from toolgate.types import DEFAULT_PROJECT, Caller, ServerStatus
 
-__all__ = ["FLASH_COOKIE", "Badge", "PageRenderer", "PageRequest"]
-
 FLASH_COOKIE = "toolgate_flash"
 """Cookie with a message that the next page shows once."""
 

@@ -8,8 +8,6 @@ from starlette.responses import Response
 
 from toolgate.console.request import PageRequest
 
-__all__ = ["Handler", "Route"]
-
 Handler: TypeAlias = Callable[[PageRequest], Awaitable[Response]]
 """Handles a request for a page."""
 

@@ -9,8 +9,6 @@ from toolgate.errors import ArgumentError
 from toolgate.security.access import matches_pattern, parse_pattern
 from toolgate.types import json_object
 
-__all__ = ["PatternMatch", "is_destructive", "matches_of", "options_of", "typed_patterns"]
-
 _SHOWN = 12
 """Tools of a pattern that are named (chosen: enough to see what it matches)."""
 

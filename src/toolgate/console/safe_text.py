@@ -8,22 +8,6 @@ from markupsafe import Markup, escape
 
 from toolgate.audit import ACTIONS
 
-__all__ = [
-    "action",
-    "ago",
-    "breakable",
-    "coded",
-    "compact",
-    "count",
-    "cut",
-    "duration",
-    "named",
-    "plain",
-    "size",
-    "visible",
-    "when",
-]
-
 _ODD = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"

@@ -12,8 +12,6 @@ from typing import Any, Literal, TypeAlias, cast
 from toolgate.errors import ArgumentError
 from toolgate.types import Json, json_array, json_object
 
-__all__ = ["FormField", "arguments_of", "fields_of"]
-
 Kind: TypeAlias = Literal["text", "long", "number", "switch", "choice", "lines", "json"]
 """How people enter a value."""
 

@@ -22,8 +22,6 @@ from toolgate.security.access import Admission, PresentedCredentials
 from toolgate.store import Store, StoredSession
 from toolgate.types import CONSOLE, Caller
 
-__all__ = ["COOKIE", "SESSION_S", "ConsoleSessions", "cookie_of", "set_cookie"]
-
 COOKIE = "toolgate_session"
 """Name of the cookie."""
 

@@ -6,8 +6,6 @@ from typing import Any, TypeVar
 
 from toolgate.console.request import PageRequest
 
-__all__ = ["TableOrder", "order_of"]
-
 T = TypeVar("T")
 
 

@@ -12,8 +12,6 @@ from toolgate.models.embedders import Embedder, embedded
 from toolgate.store import DocumentRepository, StoredCollection, StoredPassage
 from toolgate.store.vectors import VectorCollection, VectorStore
 
-__all__ = ["cut_document", "embed_collection", "embed_document"]
-
 _BATCH: Final = 256
 """Passages in a batch for the embedder."""
 

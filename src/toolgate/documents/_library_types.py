@@ -7,8 +7,6 @@ from toolgate.models.embedders import Embedder
 from toolgate.models.rerankers import Reranker
 from toolgate.store.vectors import VectorStore
 
-__all__ = ["AddedDocument", "DocumentResources", "NewDocument"]
-
 
 class DocumentResources(Protocol):
     """Creates what settings name; implemented by `app`."""

@@ -17,8 +17,6 @@ from toolgate.documents.ranking import diversify
 from toolgate.store import DocumentRepository
 from toolgate.store.vectors import VectorStore
 
-__all__ = ["PassageSearch", "search_collection"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class PassageSearch:

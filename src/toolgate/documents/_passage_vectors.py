@@ -17,14 +17,6 @@ from toolgate.store.vectors import (
     measured,
 )
 
-__all__ = [
-    "nearest_passages",
-    "passage_similarities",
-    "passage_vectors",
-    "put_passages",
-    "vector_collection",
-]
-
 
 def vector_collection(row: StoredCollection | Collection) -> VectorCollection:
     """Return the vector collection of a document collection."""

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from toolgate.errors import ArgumentError
 from toolgate.store import StoredCollection
 
-__all__ = ["collection_named", "single_line"]
-
 
 def collection_named(rows: Sequence[StoredCollection], name: str) -> StoredCollection | None:
     """Return the collection with this name, else the one with this alias."""

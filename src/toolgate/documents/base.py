@@ -8,19 +8,6 @@ from toolgate.documents.quotation import citation, quoted
 from toolgate.store.vectors import Metric
 from toolgate.types import Json
 
-__all__ = [
-    "SEARCH_TYPES",
-    "AskModel",
-    "Collection",
-    "ConversationMessage",
-    "FoundPassage",
-    "OnRetrieved",
-    "RenderPrompt",
-    "Retrieval",
-    "RetrieveRequest",
-    "SearchType",
-]
-
 SearchType: TypeAlias = Literal["similarity", "similarity_score_threshold", "mmr", "hybrid"]
 """`similarity`: the nearest. `similarity_score_threshold`: the nearest above a threshold. `mmr`:
 near ones that differ from each other. `hybrid`: by meaning and by words."""

@@ -14,8 +14,6 @@ import Stemmer
 
 from toolgate.store import DocumentRepository
 
-__all__ = ["best_by_words", "words_of"]
-
 _K1: Final = 1.2
 """The usual value (Robertson and Zaragoza 2009, section 3.4)."""
 _B: Final = 0.75

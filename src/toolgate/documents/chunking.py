@@ -14,8 +14,6 @@ from typing import Final
 
 from toolgate.base.token_estimate import estimate_tokens
 
-__all__ = ["DocumentChunk", "split_document"]
-
 _UNDERLINE = re.compile(r"^(=+|-+)[ \t]*$")
 _FENCE = re.compile(r"^[ \t]{0,3}(`{3,}|~{3,})")
 _SENTENCE = re.compile(r"(?<=[.!?。！？])[\s]+|(?<=[。！？])")

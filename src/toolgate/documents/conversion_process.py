@@ -9,8 +9,6 @@ from toolgate.documents.formats.worker import WORKER_FUNCTION, received
 from toolgate.errors import DocumentError
 from toolgate.settings import DocumentSettings
 
-__all__ = ["DocumentConverter"]
-
 log = logging.getLogger(__name__)
 
 _WORKERS = 2

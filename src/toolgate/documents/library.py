@@ -41,8 +41,6 @@ from toolgate.store import (
 )
 from toolgate.store.vectors import METRICS, Metric
 
-__all__ = ["AddedDocument", "DocumentLibrary", "DocumentResources", "NewDocument", "PassageSearch"]
-
 log = logging.getLogger(__name__)
 
 _REASON_CHARS: Final = 1_000

@@ -14,16 +14,6 @@ import anyio
 
 from toolgate.documents.base import AskModel, ConversationMessage, RenderPrompt
 
-__all__ = [
-    "CollectionCandidate",
-    "GradedPassages",
-    "RephrasedQuestion",
-    "SelectedCollections",
-    "grade",
-    "rephrase",
-    "select",
-]
-
 log = logging.getLogger(__name__)
 
 ENOUGH_SAID = 2

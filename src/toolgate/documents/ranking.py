@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 
 from toolgate.documents.base import FoundPassage
 
-__all__ = ["above_threshold", "diversify", "fuse_rankings", "without_duplicates"]
-
 _K = 60
 """Constant of reciprocal rank fusion. https://doi.org/10.1145/1571941.1572114"""
 

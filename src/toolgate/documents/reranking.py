@@ -12,8 +12,6 @@ import anyio
 from toolgate.documents.base import FoundPassage
 from toolgate.models.rerankers import CandidatePassage, Reranker, reranked
 
-__all__ = ["codes_in", "passages_worth_reading", "rerank_passages", "with_codes_first"]
-
 log = logging.getLogger(__name__)
 
 _WORTH_READING: Final = 0.25

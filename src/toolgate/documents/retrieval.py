@@ -37,8 +37,6 @@ from toolgate.documents.reranking import passages_worth_reading, rerank_passages
 from toolgate.errors import ArgumentError, StoreError
 from toolgate.settings import DocumentSettings
 
-__all__ = ["NO_COLLECTIONS", "retrieve", "search_type_of"]
-
 log = logging.getLogger(__name__)
 
 NO_COLLECTIONS = "No vector stores available with enabled embedding models."

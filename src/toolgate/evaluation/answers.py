@@ -15,8 +15,6 @@ from toolgate.gateway.gateway import Gateway
 from toolgate.models.llm import Message
 from toolgate.types import Caller, Json, json_array, json_object
 
-__all__ = ["DEPTH", "AnswerRun", "JudgedAnswer", "TurnVariant", "measure_variant"]
-
 DEPTH = 10
 """Passages searched for the one with the answer (chosen)."""
 

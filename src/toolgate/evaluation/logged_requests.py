@@ -10,8 +10,6 @@ from toolgate.errors import ArgumentError
 from toolgate.store import Store, StoredSnapshot, UsageEntry, UsageFilter
 from toolgate.types import Json, json_array, json_object
 
-__all__ = ["LabelledRequests", "read_labelled_requests"]
-
 _SEARCHES_MOST = 100_000
 """Searches read from the log, newest first (chosen)."""
 

@@ -12,15 +12,6 @@ from toolgate.gateway.gateway import Gateway
 from toolgate.models.llm import ChatRequest, Message
 from toolgate.types import Caller, Json, json_object
 
-__all__ = [
-    "AnswerQuestion",
-    "ask_model",
-    "generate_questions",
-    "normalized",
-    "read_questions",
-    "write_questions",
-]
-
 _ANSWER_TOKENS = 400
 """Token limit of a generated question with answer and quote (chosen)."""
 

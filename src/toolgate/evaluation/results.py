@@ -16,8 +16,6 @@ from toolgate.base.private_folder import create_private_folder
 from toolgate.settings import data_dir
 from toolgate.types import json_object
 
-__all__ = ["MOST_KEPT", "Evaluation", "evaluations_file", "note_evaluations", "read_evaluations"]
-
 MOST_KEPT = 1_000
 """Rows in the file; older ones are dropped (chosen)."""
 

@@ -16,8 +16,6 @@ from toolgate.evaluation.answers import AnswerRun
 from toolgate.settings import data_dir
 from toolgate.types import Json, json_array, json_object
 
-__all__ = ["RUNS_KEPT", "SavedRun", "read_run", "recent_runs", "runs_folder", "save_run"]
-
 RUNS_KEPT = 50
 """Number of saved runs; older ones are deleted (chosen)."""
 

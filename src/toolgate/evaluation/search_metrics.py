@@ -14,19 +14,6 @@ from toolgate.errors import SettingError
 from toolgate.search import Fit, SearchableTool
 from toolgate.types import json_object
 
-__all__ = [
-    "METRICS",
-    "LabelledSet",
-    "Question",
-    "mean_of",
-    "precision_by_rank",
-    "question_of",
-    "read_labelled",
-    "score_notices",
-    "score_ranking",
-    "tool_of",
-]
-
 METRICS = ("R@1", "R@5", "R@10", "C@10", "nDCG@10", "MRR", "any@5")
 """R@k: share of the needed tools among the first k. C@10: requests with all of them among the first
 10. nDCG@10, MRR: over the first 10. any@5: requests with at least one among the first 5."""

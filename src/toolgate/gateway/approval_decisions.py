@@ -9,8 +9,6 @@ from toolgate.gateway.parts import GatewayContext
 from toolgate.store import ApprovalFilter, ApprovalState, StoredApproval
 from toolgate.types import Caller, Json, json_object
 
-__all__ = ["ApprovalService"]
-
 _MAX_ID_CHARS = 64
 """Characters of an unknown approval id that an error or a record repeats (chosen)."""
 

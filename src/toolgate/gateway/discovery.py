@@ -43,8 +43,6 @@ from toolgate.types import (
     json_object,
 )
 
-__all__ = ["DiscoveryService"]
-
 
 class DiscoveryService:
     """Finds and describes tools for a caller."""

@@ -33,8 +33,6 @@ from toolgate.gateway.parts import DocumentParts, GatewayContext
 from toolgate.store import StoredDocument, StoredFailure, StoredPassage
 from toolgate.types import Caller, Json
 
-__all__ = ["DocumentService", "Rendered"]
-
 PACK = "documents"
 """The pack whose tools offer these operations, and the server that resources are named after."""
 

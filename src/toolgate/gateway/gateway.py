@@ -82,8 +82,6 @@ from toolgate.types import (
     json_object,
 )
 
-__all__ = ["Gateway"]
-
 
 class Gateway:
     """Everything that Toolgate does, by subject. `toolgate.open_app` returns one."""

@@ -26,8 +26,6 @@ from toolgate.types import (
     Json,
 )
 
-__all__ = ["CallerTools", "IntentRequests"]
-
 _QUERY_CHARS = 2_000
 """Characters of a message that an audit record stores (chosen)."""
 

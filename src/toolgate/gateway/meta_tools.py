@@ -20,29 +20,6 @@ from toolgate.gateway.execution.result_formats import Format
 from toolgate.gateway.execution.result_shape import Shape
 from toolgate.types import Json, json_object
 
-__all__ = [
-    "DEFINITIONS",
-    "READ_TOOL",
-    "CallsArguments",
-    "DescribeArguments",
-    "DiscoverArguments",
-    "DiscoverRequest",
-    "ExecuteArguments",
-    "KnowledgeArguments",
-    "OneOrMore",
-    "ProgramArguments",
-    "PromptArguments",
-    "ReadArguments",
-    "read_calls",
-    "read_describe",
-    "read_discover",
-    "read_execute",
-    "read_get_knowledge",
-    "read_process_prompt",
-    "read_program",
-    "read_result_read",
-]
-
 _MAX_QUERIES = 20
 """Phrases in one request (chosen)."""
 

@@ -19,16 +19,6 @@ from toolgate.settings import CurrentSettings, ProjectTable, Settings
 from toolgate.store import Store
 from toolgate.types import Json
 
-__all__ = [
-    "AccessControl",
-    "DocumentParts",
-    "GatewayContext",
-    "ResultParts",
-    "SearchParts",
-    "ServerEditor",
-    "ServerParts",
-]
-
 
 class AccessControl(Protocol):
     """Identifies callers, and decides what they may do and how much; implemented by `app`."""

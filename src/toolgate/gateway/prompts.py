@@ -16,8 +16,6 @@ from toolgate.prompts import PREFIX, Prompt, Prompts, check, fields_in, fill
 from toolgate.store import StoredPrompt
 from toolgate.types import Caller, Json, Peer, json_array, json_object
 
-__all__ = ["PromptService"]
-
 
 @dataclass(frozen=True)
 class _Foreign:

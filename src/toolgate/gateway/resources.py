@@ -14,8 +14,6 @@ from toolgate.types import (
     json_object,
 )
 
-__all__ = ["ResourceService"]
-
 
 class ResourceService:
     """Answers `resources/*` and `completion/complete`."""

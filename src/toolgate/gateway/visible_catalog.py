@@ -27,8 +27,6 @@ from toolgate.security.access import Access, Mask, uri_readings
 from toolgate.settings import CurrentSettings
 from toolgate.types import Caller, Json
 
-__all__ = ["Authorized", "VisibleCatalog"]
-
 _MAX_NAMED = 20
 """Withheld tools that a receipt names."""
 _MAX_SERVERS_NAMED = 8

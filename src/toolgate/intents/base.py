@@ -11,25 +11,6 @@ from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from toolgate.types import Json
 
-__all__ = [
-    "NONE",
-    "Argument",
-    "ArgumentKind",
-    "ArgumentSpec",
-    "DetectRequest",
-    "Detection",
-    "DetectionLimits",
-    "Intent",
-    "IntentCandidate",
-    "IntentSet",
-    "Keywords",
-    "MessageSpan",
-    "Stage",
-    "StageChoice",
-    "StageRequest",
-    "SubjectGuard",
-]
-
 NONE = "none"
 """The name for "no intent"; no intent of a pack may have it."""
 

@@ -8,8 +8,6 @@ import re
 from typing import cast
 from weakref import WeakSet
 
-__all__ = ["HAN", "are_compiled", "compile_all", "late_pattern"]
-
 HAN = "\u3400-\u9fff"
 """The range of Chinese characters, which names of tables follow without a blank."""
 

@@ -25,8 +25,6 @@ from toolgate.intents.dates.vocabulary import NUMBERS
 from toolgate.intents.patterns import HAN, late_pattern
 from toolgate.intents.text import fold
 
-__all__ = ["Phrase", "compile_phrase"]
-
 # Possessive quantifiers (`++`, `*+`) in all pieces: without backtracking, time stays linear.
 # No space follows a Chinese word, and it need not begin or end where a run of letters does.
 _SPACE = rf"(?:[,:]?\s++|-|(?<=[{HAN}]))"

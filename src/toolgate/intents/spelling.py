@@ -2,8 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 
-__all__ = ["is_near", "nearest_word"]
-
 # Letters (chosen).
 LEAST_LETTERS = 5
 """Shorter words are too similar to other words."""

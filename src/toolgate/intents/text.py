@@ -3,8 +3,6 @@
 import unicodedata
 from collections.abc import Sequence
 
-__all__ = ["Folded", "fold", "lowered"]
-
 _APOSTROPHES = "\u2018\u2019\u02bc\uff07"
 _HYPHENS = "\u2010\u2011\u2212\uff0d"
 _DASHES = "\u2012\u2014\u2015"

@@ -4,8 +4,6 @@ import asyncio
 
 import aiohttp
 
-__all__ = ["HttpSession"]
-
 
 class HttpSession:
     """An aiohttp session that opens with the first request."""

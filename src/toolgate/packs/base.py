@@ -7,8 +7,6 @@ from typing import Any
 
 from toolgate.intents import DetectionLimits, Intent
 
-__all__ = ["Pack"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Pack:

@@ -14,16 +14,6 @@ from toolgate.base.pack_files import intents_home, is_pack, packs_at, packs_in, 
 from toolgate.errors import PackError
 from toolgate.intents import builtin_pack_folder
 
-__all__ = [
-    "GROUP",
-    "Origin",
-    "PackLocation",
-    "builtin_pack_names",
-    "find_packs",
-    "is_on_by_default",
-    "skipped_files",
-]
-
 Origin: TypeAlias = Literal["setting", "working folder", "installed", "shipped"]
 """Where a pack was found."""
 

@@ -14,8 +14,6 @@ from fastmcp.server.dependencies import get_context
 from toolgate.base.logs import take_over
 from toolgate.upstream import ToolContext, context_in, is_context
 
-__all__ = ["PackMCP", "new_server", "registration"]
-
 AddServer = Callable[[str, dict[str, Any]], None]
 
 

@@ -6,8 +6,6 @@ from hashlib import blake2b
 from toolgate.intents import DetectionLimits, IntentSet
 from toolgate.packs.base import Pack
 
-__all__ = ["intent_set_of"]
-
 
 def intent_set_of(packs: Iterable[Pack], not_ready: Iterable[Pack] = ()) -> IntentSet:
     """Return the intents, prompts and limits of packs.

@@ -17,8 +17,6 @@ from toolgate.packs import lint_tools
 from toolgate.packs.base import Pack
 from toolgate.packs.lint_rules import RuleProblem, rule_problems
 
-__all__ = ["IntentFigures", "Level", "LintFinding", "LintReport", "lint"]
-
 Level: TypeAlias = Literal["error", "warning", "advice"]
 """`error`: something does not work. `warning`: messages will be misunderstood, or a model
 misled. `advice`: a possible improvement."""

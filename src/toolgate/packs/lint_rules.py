@@ -8,8 +8,6 @@ from typing import Any, Final
 from toolgate.intents.rules import Template
 from toolgate.types import json_object
 
-__all__ = ["PARTS", "RuleProblem", "rule_problems"]
-
 _HEADING: Final = re.compile(r"^(?:#{1,4}\s+|=== ?)(?P<title>.*?)(?: ?===)?\s*$", re.MULTILINE)
 _TOOL_TITLE: Final = re.compile(
     r"^\W*TOOL\b(?:\s+\d+[a-z]?)?\s*[:.–—-]\s*`?(?P<name>[A-Za-z_][\w:.-]*)`?", re.IGNORECASE

@@ -8,8 +8,6 @@ from toolgate.databases.connections import said_as
 from toolgate.intents import with_list_entries
 from toolgate.packs.base import Pack
 
-__all__ = ["with_live_names"]
-
 _MOST: Final = 2_000
 """Names that are searched in each message; with 2,000 this takes 1 ms."""
 

@@ -16,8 +16,6 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, Final
 
-__all__ = ["PackModules"]
-
 _ROOT: Final = "toolgate_packs"
 _numbers = count(1)
 

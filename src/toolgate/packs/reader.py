@@ -26,16 +26,6 @@ from toolgate.packs.base import Pack
 from toolgate.packs.discovery import skipped_files
 from toolgate.types import Json, json_object
 
-__all__ = [
-    "PackManifest",
-    "Stamps",
-    "files_of",
-    "fingerprint",
-    "load_pack",
-    "read_manifest",
-    "stamps_of",
-]
-
 _PACK_KEYS: Final = frozenset(
     [
         *("name", "version", "description", "variables", "out_of_context"),

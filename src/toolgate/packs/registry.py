@@ -23,8 +23,6 @@ from toolgate.settings import PackSettings
 from toolgate.types import Json, ServerSpec
 from toolgate.upstream import ToolServices
 
-__all__ = ["PackSet", "PackState", "Packs", "no_services"]
-
 log = logging.getLogger(__name__)
 
 _LOOK_S: Final = 1.0

@@ -8,8 +8,6 @@ from typing import Final
 
 from toolgate.errors import ArgumentError, PackError
 
-__all__ = ["new_pack"]
-
 _NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 
 

@@ -34,8 +34,6 @@ from toolgate.upstream import (
     tools_of,
 )
 
-__all__ = ["PackHost", "PackServer"]
-
 log = logging.getLogger(__name__)
 
 _MODULE_S: Final = 30.0

@@ -26,8 +26,6 @@ from toolgate.packs.modules import PackModules
 from toolgate.types import Caller
 from toolgate.upstream import ToolContext, ToolServices
 
-__all__ = ["LiveVariables"]
-
 log = logging.getLogger(__name__)
 
 _FILE: Final = "variables.py"

@@ -4,8 +4,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-__all__ = ["PREFIX", "Prompt", "Render"]
-
 PREFIX = "toolgate_"
 """Prefix of the names of built-in prompts for MCP clients."""
 

@@ -14,8 +14,6 @@ from toolgate.errors import ArgumentError, UnknownPromptError
 from toolgate.prompts.base import PREFIX, Prompt
 from toolgate.store import PromptRepository, StoredPrompt
 
-__all__ = ["Prompts", "check", "fields_in", "fill"]
-
 log = logging.getLogger(__name__)
 
 _AGE_S = 1.0

@@ -6,8 +6,6 @@ from hashlib import blake2b
 
 from toolgate.search.base import SearchableTool, SearchStrategy
 
-__all__ = ["Experiment", "Variant"]
-
 _PARTS = 1_000_000
 """Number of buckets for conversations, so that a share can be set in steps of a ten-thousandth
 of a percent."""

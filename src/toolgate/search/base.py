@@ -13,19 +13,6 @@ from toolgate.search.relevance.tool_habits import ToolHabits
 from toolgate.search.relevance.usage_votes import UsageVotes, UsageWeights
 from toolgate.types import DEFAULT_PROJECT, Json
 
-__all__ = [
-    "WEIGHTS",
-    "Hit",
-    "LearnedUsage",
-    "SearchAnswer",
-    "SearchRequest",
-    "SearchStrategy",
-    "SearchableTool",
-    "SearchedQuery",
-    "ServiceBacked",
-]
-
-
 WEIGHTS = ("dense_weight", "clause_weight", "server_weight", "context_weight")
 """Weights that can be overridden for a single request, each from 0 to 1."""
 

@@ -7,8 +7,6 @@ from toolgate.search.relevance.capabilities import capabilities_of
 from toolgate.search.semantic.tool_vectors import texts_of
 from toolgate.search.tool_index import Indexable, IndexedTool
 
-__all__ = ["IndexedTexts", "indexed_texts"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class IndexedTexts:

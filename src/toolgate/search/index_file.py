@@ -31,8 +31,6 @@ from toolgate.search.lexical.weights import WordWeights
 from toolgate.search.semantic.tool_vectors import TextHashes, ToolVectors
 from toolgate.search.tokenizer import terms, words
 
-__all__ = ["LexicalCache", "RestoredIndex"]
-
 log = logging.getLogger(__name__)
 
 _FORMAT = 2

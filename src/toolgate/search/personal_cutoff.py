@@ -12,8 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["JudgedSearch", "PersonalCutoff"]
-
 LOWEST, HIGHEST = -0.08, 0.04
 """Bounds of the adjustment, as a cosine; chosen."""
 

@@ -4,8 +4,6 @@ from collections.abc import Iterable
 from itertools import chain, islice
 from typing import Any, TypeVar
 
-__all__ = ["exchanged", "shared_head", "shared_tail"]
-
 T = TypeVar("T")
 
 _STEP = 4_096

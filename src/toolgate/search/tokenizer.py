@@ -15,19 +15,6 @@ from functools import lru_cache
 
 import Stemmer
 
-__all__ = [
-    "IGNORED",
-    "fold",
-    "fold_all",
-    "is_noise",
-    "split_identifier",
-    "term_of",
-    "terms",
-    "terms_of",
-    "words",
-    "words_of_request",
-]
-
 IGNORED = frozenset(
     """
     a an the and or of to in on at by for from with as is are was were be been it its this that

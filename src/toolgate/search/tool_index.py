@@ -13,8 +13,6 @@ from toolgate.search.semantic.index_maintenance import VectorIndex
 from toolgate.search.sequence_diff import exchanged, shared_head, shared_tail
 from toolgate.types import Json, json_array, json_object
 
-__all__ = ["Indexable", "ToolIndex"]
-
 
 class Indexable(Protocol):
     """What the index reads of a tool in the catalog."""

@@ -2,8 +2,6 @@
 
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
-__all__ = ["client_network", "is_loopback", "parse_address"]
-
 _IPV6_PREFIX_BITS = 64
 """The smallest network that an IPv6 customer gets; its addresses count as one client (RFC 6177)."""
 

@@ -35,27 +35,6 @@ from toolgate import __version__
 from toolgate.errors import SettingError, UnreachableError
 from toolgate.settings import OutboundSettings
 
-__all__ = [
-    "CONFIGURED",
-    "CONNECT_S",
-    "LINK_LOCAL",
-    "LOOPBACK",
-    "PRIVATE",
-    "PUBLIC",
-    "AddressScope",
-    "ConnectionOptions",
-    "HttpAnswer",
-    "NotAllowedError",
-    "Outbound",
-    "client_context",
-    "describe_failure",
-    "is_this_machine",
-    "level_of",
-    "open_session",
-    "proxy_for",
-    "refuse_by_text",
-]
-
 PUBLIC: Final = 0
 """Level of privacy of an address: on the internet."""
 

@@ -52,8 +52,6 @@ if TYPE_CHECKING:
     from toolgate.app.app import App
     from toolgate.telemetry import Metrics
 
-__all__ = ["HttpApplication"]
-
 
 class HttpApplication:
     """Sends each request to its endpoint."""

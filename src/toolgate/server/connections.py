@@ -22,18 +22,6 @@ import anyio.lowlevel
 
 from toolgate.security.addresses import client_network
 
-__all__ = [
-    "BODY_WINDOW_S",
-    "HEAD_TIMEOUT_S",
-    "MIN_BODY_BYTES_PER_S",
-    "Acceptor",
-    "ClientConnection",
-    "ClientConnections",
-    "ConnectionLimits",
-    "connection_limits",
-    "only_health_checks",
-]
-
 log = logging.getLogger(__name__)
 
 HEAD_TIMEOUT_S = 10.0

@@ -31,8 +31,6 @@ from toolgate.server.listener import bind, listen
 from toolgate.server.signals import received
 from toolgate.settings import TlsSettings
 
-__all__ = ["HttpApplication", "Worker", "build_app", "serve"]
-
 log = logging.getLogger(__name__)
 
 CLOSE_S = 2.0

@@ -6,8 +6,6 @@ import sys
 
 from toolgate.errors import PortTakenError
 
-__all__ = ["bind", "listen"]
-
 _BACKLOG = 2048
 """Connections that the operating system queues before the process accepts them; uvicorn's
 default."""

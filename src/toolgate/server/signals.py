@@ -6,8 +6,6 @@ import signal
 from collections.abc import Generator
 from typing import Any
 
-__all__ = ["received"]
-
 
 @contextlib.contextmanager
 def received(*numbers: signal.Signals) -> Generator[asyncio.Queue[int]]:

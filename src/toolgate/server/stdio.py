@@ -18,8 +18,6 @@ from toolgate.settings import ServeSettings, own_credentials
 if TYPE_CHECKING:
     from toolgate.app.app import App
 
-__all__ = ["attach_stdio", "serve_stdio"]
-
 
 async def serve_stdio(app: "App") -> None:
     """Serve the client on standard input until it closes it or a signal ends the process.

@@ -15,16 +15,6 @@ from toolgate.errors import SettingError
 from toolgate.settings.notations import jsonc
 from toolgate.types import Json, json_object
 
-__all__ = [
-    "ConfigDocument",
-    "KeyPath",
-    "key_of",
-    "parse_document",
-    "read_document",
-    "read_text",
-    "text_encoding",
-]
-
 KeyPath = tuple[str | int, ...]
 """Names (and positions in lists) from the root of a document to a value."""
 

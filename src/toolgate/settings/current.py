@@ -2,8 +2,6 @@
 
 from toolgate.settings.tables.root import Settings
 
-__all__ = ["CurrentSettings"]
-
 
 class CurrentSettings:
     """Holds the current settings of a running gateway.

@@ -15,8 +15,6 @@ from toolgate.settings.edit import render_value
 from toolgate.settings.tables.root import Settings
 from toolgate.types import Json, json_object
 
-__all__ = ["DescribedSetting", "SettingKind", "SettingSource", "described_settings"]
-
 SettingKind = Literal["switch", "choice", "number", "text", "list", "table"]
 """How people enter a value."""
 

@@ -27,24 +27,6 @@ from toolgate.settings.table_reader import read_table
 from toolgate.settings.tables.servers import ServerTable
 from toolgate.types import Json, json_object
 
-__all__ = [
-    "NEW_FILE",
-    "add_server_to_file",
-    "change_server_in_file",
-    "change_tool_in_file",
-    "migrate_text",
-    "remove_server_from_file",
-    "render_table",
-    "render_value",
-    "replace_file",
-    "set_import",
-    "switch_pack",
-    "tool_in_file",
-    "with_setting",
-    "without_table",
-    "write_text",
-]
-
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 NEW_FILE = "version = 1\n"

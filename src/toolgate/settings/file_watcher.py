@@ -15,8 +15,6 @@ from toolgate.settings.folders import CONFIG_NAME, config_dir
 from toolgate.settings.loader import load
 from toolgate.settings.tables.root import Settings
 
-__all__ = ["watch"]
-
 _Stamps = dict[Path, tuple[int, int, int] | None]
 
 

@@ -11,29 +11,6 @@ from typing import Final
 from toolgate.base.private_folder import create_private_folder
 from toolgate.errors import SettingError
 
-__all__ = [
-    "CONFIG_NAME",
-    "audit_files",
-    "audit_key",
-    "base_environment",
-    "child_environment",
-    "config_dir",
-    "credential_key",
-    "credential_key_file",
-    "current_environment",
-    "data_dir",
-    "default_store_url",
-    "expand_home",
-    "find_config",
-    "home_dir",
-    "is_file",
-    "learned_dir",
-    "own_credentials",
-    "proxies",
-    "read_audit_key",
-    "run_dir",
-]
-
 CONFIG_NAME = "toolgate.toml"
 """File name of the configuration."""
 

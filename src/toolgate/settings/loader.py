@@ -39,8 +39,6 @@ from toolgate.settings.validation import whole_errors
 from toolgate.settings.variables import Scope
 from toolgate.types import Json, ServerSpec, ToolOverride
 
-__all__ = ["guard_table", "load", "load_errors", "server_spec"]
-
 _COMMAND_LINE = Path("the command line")
 
 

@@ -15,8 +15,6 @@ from uuid import uuid4
 
 from toolgate.settings.folders import current_environment
 
-__all__ = ["OtlpVariables", "otlp_variables", "service_attributes"]
-
 log = logging.getLogger(__name__)
 
 Compression = Literal["", "gzip", "deflate"]

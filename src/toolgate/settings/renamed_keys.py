@@ -9,8 +9,6 @@ from toolgate.settings.config_file import (
 from toolgate.settings.table_reader import dotted
 from toolgate.types import Json
 
-__all__ = ["RENAMED", "RenamedKey", "matches", "with_new_names"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class RenamedKey:

@@ -12,8 +12,6 @@ from toolgate.settings.config_file import ConfigDocument, KeyPath
 from toolgate.settings.variables import Missing, Scope, replace
 from toolgate.types import Json
 
-__all__ = ["dotted", "read_table", "unknown_key"]
-
 TableT = TypeVar("TableT")
 
 

@@ -9,8 +9,6 @@ from toolgate.base.plugins import installed
 from toolgate.errors import SettingError
 from toolgate.settings.tables.root import META_TOOLS, Settings
 
-__all__ = ["whole_errors"]
-
 _WHO = re.compile(r"everyone|(?:token|role|user(?:@[\w-]+)?|group|project):.+", re.DOTALL)
 
 _THREAD_FIELD = re.compile(r"metadata\.\S+|[A-Za-z0-9!#$%&'*+^_`|~-]+")

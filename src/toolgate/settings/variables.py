@@ -8,16 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
-__all__ = [
-    "Missing",
-    "Scope",
-    "fill_known",
-    "find_inputs",
-    "is_reference",
-    "replace",
-    "to_input_variable",
-]
-
 _VARIABLE = re.compile(
     r"\$\$\{"
     r"|\$\{(?P<kind>env:|input:|command:|config:)?(?P<name>[A-Za-z_][A-Za-z0-9_.-]*)"

@@ -10,8 +10,6 @@ import anyio
 
 from toolgate.errors import StoreError
 
-__all__ = ["BatchWriter"]
-
 log = logging.getLogger(__name__)
 
 _BATCH = 500

@@ -8,8 +8,6 @@ import psycopg
 
 from toolgate.store.engine.database import CHANGE_CHANNEL
 
-__all__ = ["ChangeListener"]
-
 log = logging.getLogger(__name__)
 
 # Seconds before a failed connection is retried; until then, waiting takes its full time (chosen).

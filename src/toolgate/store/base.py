@@ -21,17 +21,6 @@ from toolgate.store.repositories.statements import StatementRepository
 from toolgate.store.repositories.threads import ThreadRepository
 from toolgate.store.repositories.usage import UsageRepository
 
-__all__ = [
-    "IntegrityReport",
-    "PrunedCounts",
-    "RelocatableStore",
-    "Retention",
-    "SchemaUpgrade",
-    "SqlAccess",
-    "Store",
-    "StoreMaintenance",
-]
-
 T = TypeVar("T")
 
 

@@ -25,8 +25,6 @@ from toolgate.store.engine import tables as _tables
 from toolgate.store.engine.database import CHANGE_CHANNEL
 from toolgate.store.sql.store import SqlStore
 
-__all__ = ["Options", "PostgresStore", "build"]
-
 _UPGRADE_LOCK = 0x746F6F6C67617465
 """Key of the advisory lock: `toolgate` in ASCII."""
 

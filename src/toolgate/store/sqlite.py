@@ -20,8 +20,6 @@ from toolgate.store.engine import backups, schema_version, sqlite_file, tables
 from toolgate.store.engine.database import is_damage
 from toolgate.store.sql.store import SqlStore
 
-__all__ = ["Options", "SqliteStore", "build"]
-
 log = logging.getLogger(__name__)
 
 _PREFIX = "sqlite://"

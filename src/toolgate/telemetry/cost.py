@@ -16,8 +16,6 @@ from toolgate.base.token_estimate import estimate_tokens
 from toolgate.store import ConversationCost, ToolUsage
 from toolgate.types import COMMAND_LINE, CONSOLE, DEFAULT_PROJECT, Caller, Json
 
-__all__ = ["CostReport", "TaskCost", "UsageReport", "cost_report", "usage_report"]
-
 _BYTES_PER_TOKEN = 4
 """Bytes; the usual estimate, checked by `python -m benchmarks.token_estimate`."""
 _MOST = 5_000

@@ -24,16 +24,6 @@ from toolgate.errors import StoreError, ToolgateError
 from toolgate.telemetry.metric_names import BUCKETS
 from toolgate.types import LOCAL, AuditRecord, Caller, Json
 
-__all__ = [
-    "MANAGER",
-    "OTHER",
-    "SUCCESS_STATUSES",
-    "LabelledCounts",
-    "LabelledHistogram",
-    "Labels",
-    "Metrics",
-]
-
 log = logging.getLogger(__name__)
 
 # Seconds that a scrape waits for the store. Chosen: the answer has to come within one second.

@@ -6,8 +6,6 @@ from typing import Any
 from toolgate.base.installation import install_hint
 from toolgate.errors import MissingExtraError
 
-__all__ = ["load_otel_module"]
-
 
 def load_otel_module(name: str, setting: str) -> Any:
     """Import a module of this package that needs the extra `otel`.

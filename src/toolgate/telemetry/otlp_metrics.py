@@ -15,8 +15,6 @@ from toolgate.settings import MetricSettings, service_attributes
 from toolgate.telemetry.metric_names import METRICS
 from toolgate.telemetry.metrics import Metrics
 
-__all__ = ["sending"]
-
 
 @contextmanager
 def sending(

@@ -26,8 +26,6 @@ from toolgate.telemetry.metrics import (
 )
 from toolgate.types import json_array, json_object
 
-__all__ = ["PrometheusCollector", "join_workers"]
-
 _SAMPLE = re.compile(r"([A-Za-z_:][\w:]*)(?:\{(.*)\})?( .*)", re.ASCII)
 """A sample in the text format: name, labels if any, and value."""
 

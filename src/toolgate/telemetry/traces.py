@@ -37,8 +37,6 @@ from toolgate.security.outbound import client_context, describe_failure
 from toolgate.settings import OtlpVariables, TraceSettings, otlp_variables
 from toolgate.types import json_object
 
-__all__ = ["Tracer"]
-
 log = logging.getLogger(__name__)
 
 _INTERNAL, _SERVER, _CLIENT = 1, 2, 3

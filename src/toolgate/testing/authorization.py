@@ -18,8 +18,6 @@ from aiohttp import web
 
 from toolgate.types import Json
 
-__all__ = ["AuthorizationServer", "Grant", "ProtectedServer"]
-
 
 @dataclass(kw_only=True)
 class Grant:

@@ -30,8 +30,6 @@ import anyio
 
 from toolgate.types import LEGACY_VERSION, MODERN_VERSION, Json, json_object
 
-__all__ = ["EchoServer", "serve_http", "serve_sse"]
-
 Send: TypeAlias = Callable[[bytes], Awaitable[None]]
 """Sends a message as text, on the stream of the request it belongs to."""
 

@@ -10,8 +10,6 @@ from aiohttp import web
 
 from toolgate.types import Json
 
-__all__ = ["FakeReply", "FakeService", "chat_reply", "fake_service"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class FakeReply:

@@ -17,8 +17,6 @@ from toolgate.errors import ConnectionLostError, RpcError, UnreachableError
 from toolgate.types import LEGACY_VERSION, MODERN_VERSION, Json, json_object
 from toolgate.upstream import CallSink, WireEvents
 
-__all__ = ["FakeUpstream", "text_result"]
-
 Tool = Callable[[Json], "Json | Awaitable[Json]"]
 """Takes the parameters of a call and returns its result; may raise the errors of a transport."""
 

@@ -10,8 +10,6 @@ from toolgate.settings import Settings, StoreSettings
 from toolgate.testing.fake_upstream import FakeUpstream
 from toolgate.types import Json, ServerSpec
 
-__all__ = ["FakePeer", "memory_app"]
-
 
 @asynccontextmanager
 async def memory_app(

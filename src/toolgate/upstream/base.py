@@ -9,8 +9,6 @@ from typing import Protocol, runtime_checkable
 
 from toolgate.types import Json
 
-__all__ = ["CallSink", "ChildlessWire", "Credential", "Wire", "WireEvents"]
-
 
 class Credential(Protocol):
     """Credentials that a connection sends in addition to those in its options."""

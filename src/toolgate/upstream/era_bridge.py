@@ -26,8 +26,6 @@ from toolgate.errors import CannotAskError, HandleError, InvalidAnswerError, Too
 from toolgate.types import Caller, Json, Peer, json_object
 from toolgate.upstream.calls.client_call import ClientCall
 
-__all__ = ["EraBridge"]
-
 # Rounds of questions in one call (chosen: a server that asks forever must not hold a client).
 _MAX_ROUNDS = 10
 _PURPOSE = "requestState"

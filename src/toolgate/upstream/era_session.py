@@ -30,8 +30,6 @@ from toolgate.upstream.base import Wire
 from toolgate.upstream.calls.client_call import ASKABLE, ClientCall, severity
 from toolgate.upstream.request_metadata import CLIENT_INFO, HeaderParams, envelope
 
-__all__ = ["EraSession", "EraSessionObserver"]
-
 log = logging.getLogger(__name__)
 
 _SILENCE_S = 5.0

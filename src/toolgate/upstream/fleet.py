@@ -11,8 +11,6 @@ from toolgate.upstream.era_bridge import EraBridge
 from toolgate.upstream.server import UpstreamServer
 from toolgate.upstream.supervision.server_observer import ServerObserver
 
-__all__ = ["Fleet", "FleetObserver", "WireMaker"]
-
 FleetObserver = ServerObserver[UpstreamServer]
 """Is notified about the servers of a fleet; implemented by the catalog."""
 

@@ -17,8 +17,6 @@ import orjson
 from toolgate.base.json_text import has_long_number
 from toolgate.errors import ArgumentError
 
-__all__ = ["InvalidJsonError", "read_json", "write_json"]
-
 # Bytes from which a text is read without garbage collection, and checked for lost digits value by
 # value (chosen).
 _MANY_BYTES = 2**20

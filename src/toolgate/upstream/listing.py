@@ -10,8 +10,6 @@ from toolgate.types import Json, json_array, json_object
 from toolgate.upstream.era_session import EraSession
 from toolgate.upstream.request_metadata import HeaderParams, header_params
 
-__all__ = ["Listing", "join_listings", "read_listing"]
-
 _MAX_PAGES = 1000
 """Pages of one list (chosen, so that a server with endless cursors cannot block a listing)."""
 

@@ -11,8 +11,6 @@ import anyio
 from toolgate.errors import LoginNeededError, RpcError
 from toolgate.types import Json, Peer, json_object
 
-__all__ = ["request_with_login"]
-
 _QUESTION = "toolgate/login"
 _LOGIN_WAIT_S = 120.0
 """Seconds a call waits after its caller has opened the login page."""

@@ -13,8 +13,6 @@ import toolgate
 from toolgate.base.tracing import trace_headers
 from toolgate.types import Era, Json, json_object
 
-__all__ = ["CLIENT_INFO", "HeaderParams", "envelope", "header_params", "header_value"]
-
 PREFIX = "io.modelcontextprotocol/"
 CLIENT_INFO: Json = {"name": "toolgate", "version": toolgate.__version__}
 

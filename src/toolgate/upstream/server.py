@@ -46,8 +46,6 @@ from toolgate.upstream.supervision.on_demand import Demand
 from toolgate.upstream.supervision.reconnecting import ConnectionEnd, Reconnecting
 from toolgate.upstream.supervision.server_observer import ServerObserver, SubjectObserver
 
-__all__ = ["UpstreamServer"]
-
 log = logging.getLogger(__name__)
 
 # Seconds a call waits for a connection being opened (chosen).

@@ -9,8 +9,6 @@ from toolgate.errors import ToolgateError
 from toolgate.types import Peer, ServerSpec
 from toolgate.upstream.era_session import EraSession
 
-__all__ = ["SideSession"]
-
 log = logging.getLogger(__name__)
 
 

@@ -5,8 +5,6 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Generic, Protocol, TypeVar
 
-__all__ = ["SubjectConnections"]
-
 IDLE_S = 900.0
 """Seconds a connection stays open after its last call."""
 

@@ -8,8 +8,6 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-__all__ = ["act"]
-
 
 def act(request: Mapping[str, Any], data: bytes) -> object:
     """Do one of the things that go well or wrong in a worker."""

@@ -9,8 +9,6 @@ from toolgate.databases.connections import Connections, SchemaHistory
 from toolgate.settings import ConnectionTable
 from toolgate.store import Store, make_store
 
-__all__ = ["Clock", "history", "run", "sqlite_url"]
-
 SHOP = """
 CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT NOT NULL, mail VARCHAR(20) UNIQUE);
 CREATE TABLE orders (

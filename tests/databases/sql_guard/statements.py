@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Statement", "statements"]
-
 DATA = Path(__file__).parent / "data"
 TESTED = ("postgres", "sqlite", "oracle")
 

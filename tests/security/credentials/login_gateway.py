@@ -16,17 +16,6 @@ from toolgate.settings import Settings, StoreSettings
 from toolgate.testing.authorization import ProtectedServer
 from toolgate.types import Caller, CredentialSpec, Identity, ServerSpec
 
-__all__ = [
-    "HERE",
-    "browse",
-    "caller",
-    "gateway",
-    "log_in",
-    "result_text",
-    "spec_of",
-    "until_listed",
-]
-
 HERE = "http://127.0.0.1:9/callback"
 """An address on the machine of who logs in; nobody listens there, answers are read off."""
 

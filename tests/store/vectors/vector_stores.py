@@ -14,8 +14,6 @@ from toolgate.store.sqlite import SqliteStore
 from toolgate.store.vectors import VectorStore
 from toolgate.types import PluginSpec
 
-__all__ = ["open_store", "tool_vectors_in", "vectors_in"]
-
 
 def vectors_in(
     store: Store | None, kind: str = "", *, folder: Path | None = None, **options: Any

@@ -27,8 +27,6 @@ from toolgate.settings import (
 )
 from toolgate.store import Store
 
-__all__ = ["INSTALLATION_KEY", "AuditParts", "open_audit"]
-
 log = logging.getLogger(__name__)
 
 INSTALLATION_KEY = "installation"

@@ -16,8 +16,6 @@ from toolgate.settings import CurrentSettings
 from toolgate.store import ThreadRepository
 from toolgate.types import PluginSpec
 
-__all__ = ["ChatFactory", "ChatModels"]
-
 log = logging.getLogger(__name__)
 
 

@@ -14,8 +14,6 @@ from toolgate.store import Store
 from toolgate.store.vectors import VectorStore
 from toolgate.types import PluginSpec
 
-__all__ = ["DocumentFactory"]
-
 _IN_STORE = frozenset({"sqlite", "pgvector"})
 """Implementations that keep vectors in the store; each can read the backup of the other."""
 

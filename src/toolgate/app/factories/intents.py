@@ -11,8 +11,6 @@ from toolgate.intents.service import IntentService
 from toolgate.settings import CurrentSettings, home_dir, learned_dir
 from toolgate.store import Store
 
-__all__ = ["IntentParts", "open_intents", "working_folder"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class IntentParts:

@@ -6,8 +6,6 @@ from toolgate.errors import ConfigError
 from toolgate.settings import DocumentSettings, ProgramSettings, Settings
 from toolgate.types import PluginSpec
 
-__all__ = ["check_plugins", "plugin_problems", "reranker_spec", "sandbox_spec"]
-
 
 def check_plugins(settings: Settings) -> None:
     """Reject an unknown reranker or sandbox, and invalid options of the reranker.

@@ -22,8 +22,6 @@ from toolgate.settings import SearchSettings, Settings, data_dir
 from toolgate.store import Store
 from toolgate.types import PluginSpec
 
-__all__ = ["SearchFactory", "Strategies"]
-
 log = logging.getLogger(__name__)
 
 

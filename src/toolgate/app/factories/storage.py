@@ -16,8 +16,6 @@ from toolgate.store import RelocatableStore, Store, make_store
 from toolgate.store.vectors import VectorStore
 from toolgate.types import PluginSpec
 
-__all__ = ["Storage", "StoreOutage", "open_storage"]
-
 log = logging.getLogger(__name__)
 
 _IN_MEMORY = "sqlite://"

@@ -9,8 +9,6 @@ from toolgate.packs import Packs
 from toolgate.settings import CurrentSettings, Settings
 from toolgate.types import ServerSpec
 
-__all__ = ["ConfiguredServers"]
-
 log = logging.getLogger(__name__)
 
 

@@ -32,8 +32,6 @@ from toolgate.settings import (
 from toolgate.store import Store, StoredServer
 from toolgate.types import DEFAULT_PROJECT, Json, ServerSpec, json_object
 
-__all__ = ["ServerRegistry"]
-
 log = logging.getLogger(__name__)
 
 _DEFAULTS: Json = {"enabled": True, "tool_permissions": {}, "start": "always"}

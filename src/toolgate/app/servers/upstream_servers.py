@@ -19,8 +19,6 @@ from toolgate.settings import CurrentSettings
 from toolgate.types import DEFAULT_PROJECT
 from toolgate.upstream import EraBridge, Fleet, WireMaker
 
-__all__ = ["UpstreamServers", "open_upstream_servers"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class UpstreamServers:

@@ -10,8 +10,6 @@ from toolgate.settings import OutboundSettings, base_environment, proxies
 from toolgate.types import PluginSpec, ServerSpec
 from toolgate.upstream import OrphanGuard, Wire, WireMaker
 
-__all__ = ["OutboundClients", "WireFactory"]
-
 _OUTBOUND_MODULE = "toolgate.security.outbound"
 
 

@@ -4,8 +4,6 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-__all__ = ["telling_line"]
-
 _NOISE: Final = re.compile(
     r"^\s*at\s|^Node\.js v|A complete log of this run|^Run '.*--help'|For more information"
     r"|^npm (?:notice|warn)|^\[The process .*\]$|^\s*[\^~{}\[\](),;]+\s*$|^\s*throw\b|^See '",

@@ -6,8 +6,6 @@ import signal
 import sys
 from pathlib import Path
 
-__all__ = ["end_at_once", "is_running"]
-
 _SYNCHRONIZE = 0x0010_0000
 """Access right that allows waiting for a process (winnt.h)."""
 

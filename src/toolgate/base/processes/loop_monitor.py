@@ -13,8 +13,6 @@ from types import FrameType
 
 from toolgate.base.ids import utc_now
 
-__all__ = ["STALL_S", "LoopMonitor", "Stall"]
-
 STALL_S = 0.02
 """Seconds of delay from which the loop counts as stalled (chosen: half of what people notice in a
 chain of five calls)."""

@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from importlib.util import find_spec, module_from_spec
 from types import ModuleType
 
-__all__ = ["defer", "give_back_freed_memory", "set_aside", "starting", "trim", "uncollected"]
-
 _M_MMAP_THRESHOLD = -3
 """`M_MMAP_THRESHOLD` of glibc's malloc.h."""
 _THRESHOLD_BYTES = 2**20

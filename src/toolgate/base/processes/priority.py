@@ -5,8 +5,6 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["lower_priority"]
-
 _NICENESS = 10
 """A tenth of the CPU time of a process with default priority, if both want all of it (Linux)."""
 

@@ -19,19 +19,6 @@ from urllib.parse import urlsplit, urlunsplit
 from toolgate.base.private_folder import create_private_folder
 from toolgate.base.processes.liveness import is_running
 
-__all__ = [
-    "RunFile",
-    "WorkerState",
-    "digest_of",
-    "find",
-    "find_all",
-    "new_key",
-    "read_all",
-    "remove",
-    "without_password",
-    "write",
-]
-
 _PREFIX = "gateway-"
 
 

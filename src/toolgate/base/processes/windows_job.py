@@ -9,8 +9,6 @@ import ctypes
 import sys
 from typing import Any, Final
 
-__all__ = ["WindowsJob"]
-
 _EXTENDED_LIMITS: Final = 9
 """JobObjectExtendedLimitInformation of JOBOBJECTINFOCLASS (winnt.h)."""
 

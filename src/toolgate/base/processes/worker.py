@@ -19,8 +19,6 @@ from anyio import to_thread
 
 from toolgate.base.processes.worker_program import REPLY, REQUEST
 
-__all__ = ["WorkerError", "WorkerPool", "WorkersBusyError"]
-
 _PROGRAM: Final = """
 import sys
 sys.path[:] = sys.argv[3:]

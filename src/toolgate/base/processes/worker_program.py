@@ -18,8 +18,6 @@ import orjson
 
 from toolgate.base.processes.memory import defer, give_back_freed_memory
 
-__all__ = ["REPLY", "REQUEST", "run"]
-
 REQUEST: Final = struct.Struct(">dQQ")
 """Head of a request: time limit in seconds, size of the JSON and size of the data in bytes."""
 

@@ -26,20 +26,6 @@ from toolgate.catalog.scanner.sentences import Sentence
 from toolgate.catalog.scanner.signals import Signal
 from toolgate.models.embedders import bundled_vectors
 
-__all__ = [
-    "FEATURES",
-    "FEWEST_WORDS",
-    "Classifier",
-    "Network",
-    "Place",
-    "ScoredSentence",
-    "Vectors",
-    "damping",
-    "feature_ids",
-    "load_classifier",
-    "traits",
-]
-
 FEATURES: Final = 1 << 16
 """Number of weights; features with the same hash share one (chosen)."""
 

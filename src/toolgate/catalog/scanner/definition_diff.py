@@ -8,8 +8,6 @@ from typing import Any, Final, cast
 from toolgate.base import json_text
 from toolgate.types import Json, json_object
 
-__all__ = ["Difference", "differences"]
-
 # Lines of a difference that are shown: nobody reads more before deciding (chosen).
 _MOST_LINES: Final = 200
 

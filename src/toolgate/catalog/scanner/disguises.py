@@ -7,8 +7,6 @@ from urllib.parse import unquote
 
 from toolgate.catalog.scanner.normalize import MAX_CHARS
 
-__all__ = ["has_letters_set_apart", "undisguised_texts"]
-
 _APART: Final = re.compile(r"(?<!\w)(?:[^\W\d_][ \u00a0.·*_-]{1,4}){4,}[^\W\d_](?!\w)")
 """Five or more spaced letters, each a word of its own."""
 

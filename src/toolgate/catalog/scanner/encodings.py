@@ -13,8 +13,6 @@ from typing import Final
 
 from toolgate.catalog.scanner.normalize import MAX_CHARS
 
-__all__ = ["decoded_parts"]
-
 _MAX_LAYERS: Final = 4
 """Encodings inside each other that are decoded (chosen: attacks in use have two)."""
 

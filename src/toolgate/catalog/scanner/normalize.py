@@ -11,8 +11,6 @@ import unicodedata
 from functools import lru_cache
 from typing import Final
 
-__all__ = ["MAX_CHARS", "hidden_kinds", "normalize", "skeleton"]
-
 MAX_CHARS: Final = 200_000
 """Characters of a text that are read; definitions of real tools have less than a tenth of it."""
 

@@ -33,8 +33,6 @@ from toolgate.store import Fingerprint, Store
 from toolgate.types import EntryKind, Json, json_object
 from toolgate.upstream import Listing
 
-__all__ = ["Quarantine"]
-
 log = logging.getLogger(__name__)
 
 

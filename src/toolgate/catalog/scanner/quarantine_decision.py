@@ -15,8 +15,6 @@ from toolgate.catalog.scanner.scanner import OtherServersTools, ScanFinding, Sca
 from toolgate.store import Fingerprint
 from toolgate.types import Json, json_object
 
-__all__ = ["Judge", "QuarantineMode", "differs", "findings_of", "reason_of", "without_texts"]
-
 log = logging.getLogger(__name__)
 
 QuarantineMode = Literal["off", "suspicious", "changed", "new"]

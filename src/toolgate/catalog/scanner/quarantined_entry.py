@@ -10,8 +10,6 @@ from toolgate.catalog.scanner.scanner import ScanFinding
 from toolgate.store import Fingerprint
 from toolgate.types import EntryKind, Json, json_object
 
-__all__ = ["QuarantinedEntry", "ReplacedDefinition", "quarantined_entry"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class QuarantinedEntry:

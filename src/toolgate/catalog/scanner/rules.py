@@ -9,8 +9,6 @@ from typing import Any, Final, cast
 
 from toolgate.errors import SettingError
 
-__all__ = ["ScanRule", "expression", "has_needed_word", "load_rules"]
-
 _KEYS: Final = frozenset({"id", "says", "weight", "any", "unless", "needs", "in_names"})
 
 

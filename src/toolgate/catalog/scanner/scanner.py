@@ -39,15 +39,6 @@ from toolgate.catalog.scanner.signals import ASIDE, OTHER_SERVER, OTHER_TOOL, Si
 from toolgate.errors import EmbedderError
 from toolgate.types import Json
 
-__all__ = [
-    "OtherServersTools",
-    "ScanFinding",
-    "Scanner",
-    "classified_texts",
-    "is_suspicious",
-    "place_of",
-]
-
 log = logging.getLogger(__name__)
 
 _SUSPICIOUS_SCORE: Final = 0.89

@@ -12,16 +12,6 @@ from typing import Final
 
 from toolgate.catalog.scanner.signals import Group, Signal, load_signals
 
-__all__ = [
-    "QUARANTINE_WEIGHT",
-    "STEERING_WEIGHT",
-    "Sentence",
-    "Steering",
-    "split_sentences",
-    "steering",
-    "with_signals",
-]
-
 QUARANTINE_WEIGHT: Final = 1.0
 """Total weight from which a sentence is suspicious on its own."""
 

@@ -9,8 +9,6 @@ from typing import Any, Final, Literal, cast
 
 from toolgate.catalog.scanner.rules import expression, has_needed_word
 
-__all__ = ["ASIDE", "OTHER_SERVER", "OTHER_TOOL", "Group", "Signal", "load_signals"]
-
 Group = Literal["thing", "directive", "cover", "mark"]
 
 

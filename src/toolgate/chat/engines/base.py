@@ -5,8 +5,6 @@ from typing import Protocol, runtime_checkable
 from toolgate.chat.base import TurnState
 from toolgate.chat.turns.turn import Turn
 
-__all__ = ["Engine"]
-
 
 @runtime_checkable
 class Engine(Protocol):

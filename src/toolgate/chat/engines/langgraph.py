@@ -25,8 +25,6 @@ from toolgate.chat.turns.turn import Turn
 from toolgate.models.llm import Message
 from toolgate.types import Json
 
-__all__ = ["GraphEngine", "GraphState", "Options", "build"]
-
 _STEPS_A_NODE = 3
 """Most graph steps per answer of the model: complete, retrieve, tools."""
 

@@ -7,8 +7,6 @@ from toolgate.chat.engines.base import Engine
 from toolgate.chat.turns.steps import NODES, merged, route
 from toolgate.chat.turns.turn import Turn
 
-__all__ = ["Options", "PlainEngine", "build"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Options:

@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 from toolgate.models.llm import NO_USAGE, TokenUsage
 from toolgate.settings import ChatSettings
 
-__all__ = ["Budget", "BudgetExceededError"]
-
 
 class BudgetExceededError(Exception):
     """A turn has reached one of its limits. Ends the turn, never leaves it."""

@@ -11,8 +11,6 @@ from toolgate.errors import ModelError
 from toolgate.models.llm import Message, estimate_request
 from toolgate.types import Json
 
-__all__ = ["Compaction", "compacted"]
-
 log = logging.getLogger(__name__)
 
 _MARGIN_TOKENS = 4_000

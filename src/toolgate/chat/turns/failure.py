@@ -10,8 +10,6 @@ from toolgate.errors import (
 )
 from toolgate.models.llm import said_by
 
-__all__ = ["NO_ANSWER", "friendly"]
-
 NO_ANSWER = "I'm sorry, I was unable to produce a response."
 """Answer if a model answers nothing."""
 

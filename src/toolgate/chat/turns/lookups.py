@@ -23,8 +23,6 @@ from toolgate.models.llm import Message, ToolCall
 from toolgate.store import StoredArtifact
 from toolgate.types import Json, json_array
 
-__all__ = ["look_up_before", "retrieve"]
-
 log = logging.getLogger(__name__)
 
 _RETRIEVER = "documents:retriever"

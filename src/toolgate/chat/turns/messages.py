@@ -13,18 +13,6 @@ from toolgate.chat.base import Policy
 from toolgate.chat.turns.pending_calls import LATE
 from toolgate.models.llm import Message, ToolCall
 
-__all__ = [
-    "INTERRUPTED",
-    "POLICY",
-    "clean_messages",
-    "last_question",
-    "repair",
-    "repeated_steps",
-    "stub_of",
-    "unanswered",
-    "without_internal",
-]
-
 INTERRUPTED = "[interrupted: this call has no result]"
 """Result of a call that has none."""
 

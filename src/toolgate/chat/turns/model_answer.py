@@ -22,8 +22,6 @@ from toolgate.models.llm import (
 )
 from toolgate.types import Json, json_array, json_object
 
-__all__ = ["BETWEEN", "answer"]
-
 BETWEEN = "\n\n"
 """Separator between the texts of two answers in one turn."""
 

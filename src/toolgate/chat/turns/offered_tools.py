@@ -18,8 +18,6 @@ from toolgate.intents.semantic import split_requests
 from toolgate.search import DiscoveryResult
 from toolgate.types import Caller, Json, json_array, json_object
 
-__all__ = ["ENOUGH", "META", "Offer", "Offers", "family_of", "find_tools", "offer_of"]
-
 log = logging.getLogger(__name__)
 
 ENOUGH = 0.9

@@ -13,15 +13,6 @@ from toolgate.chat.turns.turn import Turn
 from toolgate.models.llm import FinishReason, Message, TokenUsage
 from toolgate.types import Json
 
-__all__ = [
-    "approval_request",
-    "audit_detail",
-    "end_by_budget",
-    "outcome_of",
-    "say",
-    "with_partial_answer",
-]
-
 log = logging.getLogger(__name__)
 
 _MAX_AUDITED_TOOLS = 50

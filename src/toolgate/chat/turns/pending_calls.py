@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from toolgate.models.llm import Message, ToolCall
 from toolgate.types import Json, json_array, json_object
 
-__all__ = ["LATE", "PendingCall", "pending_calls", "placeholders"]
-
 LATE = "late"
 """Member of `Message.notes`: true for a result that came after the end of its turn. It belongs
 after its call, wherever it was written."""

@@ -8,8 +8,6 @@ from toolgate.chat.turns.messages import clean_messages, repair
 from toolgate.chat.turns.turn import Turn
 from toolgate.models.llm import Message
 
-__all__ = ["prompt_of", "system_prompt"]
-
 
 async def prompt_of(turn: Turn, state: TurnState) -> tuple[Message, ...]:
     """Return the messages for the next answer: one system message, the history, this turn."""

@@ -8,8 +8,6 @@ from importlib import resources
 
 from toolgate.models.llm import Message
 
-__all__ = ["query_of", "signals_of"]
-
 _LONG = 500
 """Characters from which a message is reduced to its request."""
 

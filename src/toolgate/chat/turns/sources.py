@@ -8,8 +8,6 @@ from toolgate.chat.turns.turn import Turn
 from toolgate.documents import FoundPassage
 from toolgate.types import Json
 
-__all__ = ["Citation", "citations", "sources_of", "unknown_citations"]
-
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 _CITED = re.compile(r"\[(\d{1,3}(?:\s*,\s*\d{1,3})*)\](?!\()")
 """`[1]` or `[1, 2]`, but not a link in Markdown."""

@@ -44,8 +44,6 @@ from toolgate.intents.rules import PASS_THROUGH
 from toolgate.models.llm import Message, ToolCall
 from toolgate.types import Json, json_array, json_object
 
-__all__ = ["NODES", "Node", "complete", "initialise", "merged", "route", "tools"]
-
 log = logging.getLogger(__name__)
 
 Node: TypeAlias = Callable[[Turn, TurnState], Awaitable[Update]]

@@ -3,8 +3,6 @@
 from toolgate.base import json_text
 from toolgate.types import Json, json_array, json_object
 
-__all__ = ["text_of"]
-
 
 def text_of(result: Json, *, most_chars: int = 1_000_000) -> str:
     """Return the text of a `tools/call` result: other content is named, none at all is JSON."""

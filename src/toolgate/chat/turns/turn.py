@@ -27,8 +27,6 @@ from toolgate.settings import ChatSettings, CurrentSettings
 from toolgate.store import StoredArtifact, StoredSpending
 from toolgate.types import Caller, Json
 
-__all__ = ["Turn", "TurnServices", "policy_by_pattern"]
-
 _BEGIN_AT_ONCE = 4
 """Turns that analyze their questions at the same time: a hundred of them would block the event
 loop, and with it every stream, for a hundred times as long as one."""

@@ -9,8 +9,6 @@ from toolgate.errors import ArgumentError
 from toolgate.settings import ChatSettings
 from toolgate.types import json_array
 
-__all__ = ["choices_from", "read_choices"]
-
 _KINDS = {
     "vector search": DOCUMENTS,
     "documents": DOCUMENTS,

@@ -19,8 +19,6 @@ from toolgate.cli.terminal._output import (
 from toolgate.errors import ArgumentError
 from toolgate.types import Json
 
-__all__ = ["app"]
-
 app = CommandApp()
 
 Id = Annotated[

@@ -18,8 +18,6 @@ from toolgate.cli.terminal._output import (
 from toolgate.errors import ArgumentError
 from toolgate.types import Json
 
-__all__ = ["app"]
-
 app = CommandApp()
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the server.")]

@@ -11,8 +11,6 @@ from toolgate.cli.terminal._exit import DENIED, SUCCESS
 from toolgate.cli.terminal._output import print_json, print_table, print_text, spinner
 from toolgate.types import Json
 
-__all__ = ["app"]
-
 app = CommandApp()
 
 

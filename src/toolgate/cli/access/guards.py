@@ -17,8 +17,6 @@ from toolgate.cli.terminal._output import (
 from toolgate.errors import ArgumentError
 from toolgate.types import Json
 
-__all__ = ["app"]
-
 app = CommandApp()
 
 _NOT_CHECKS = ("id", "tools", "projects", "hint", "reason", "source")

@@ -6,8 +6,6 @@ from toolgate.cli.terminal._output import note, plural, print_json, print_result
 from toolgate.security.credentials import Keychain, source_of
 from toolgate.store import make_store
 
-__all__ = ["app"]
-
 app = CommandApp()
 
 

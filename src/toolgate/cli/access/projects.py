@@ -12,8 +12,6 @@ from toolgate.cli.terminal._output import note, print_json, print_rows, print_te
 from toolgate.errors import ArgumentError
 from toolgate.types import Json
 
-__all__ = ["app"]
-
 app = CommandApp()
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the project.")]

@@ -21,8 +21,6 @@ from toolgate.errors import ArgumentError
 from toolgate.settings import Settings
 from toolgate.types import Json
 
-__all__ = ["app"]
-
 app = CommandApp()
 
 Name = Annotated[

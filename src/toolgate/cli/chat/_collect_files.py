@@ -16,16 +16,6 @@ from toolgate.documents import ConvertedDocument, DocumentConverter, is_supporte
 from toolgate.errors import DocumentError, ToolgateError
 from toolgate.settings import Settings, expand_home, proxies
 
-__all__ = [
-    "CollectedFiles",
-    "FileContent",
-    "SourceFile",
-    "collect_files",
-    "is_address",
-    "read_content",
-    "to_text",
-]
-
 _REDIRECTS: Final = 5
 """Redirects to follow (chosen)."""
 

@@ -13,8 +13,6 @@ from toolgate.errors import ConfigError, ToolgateError
 from toolgate.settings import Settings
 from toolgate.types import Json
 
-__all__ = ["documents_of", "report_import", "synchronize"]
-
 
 async def synchronize(
     gateway: GatewayClient, settings: Settings, name: str, collected: CollectedFiles

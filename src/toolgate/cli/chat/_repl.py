@@ -22,8 +22,6 @@ from toolgate.server.http import serve
 from toolgate.settings import Settings
 from toolgate.types import Json, json_array, json_object
 
-__all__ = ["ChatSession", "open_chat"]
-
 _PREVIEW_CHARS = 160
 """Characters shown of arguments and results of a tool call (chosen: two terminal lines)."""
 

@@ -14,8 +14,6 @@ from toolgate.cli.terminal._exit import SUCCESS
 from toolgate.cli.terminal._output import note, print_json
 from toolgate.errors import ArgumentError, UnknownModelError
 
-__all__ = ["app"]
-
 app = CommandApp()
 
 _EXIT_WORDS = frozenset({"/exit", "/quit", "exit", "quit"})

@@ -25,8 +25,6 @@ from toolgate.cli.terminal._output import (
 from toolgate.errors import ArgumentError
 from toolgate.types import Json
 
-__all__ = ["app"]
-
 app = CommandApp()
 
 _DEFAULT_COLLECTION = "documents"

@@ -14,8 +14,6 @@ from toolgate.cli.terminal._output import local_time, note, print_data, print_js
 from toolgate.errors import ArgumentError
 from toolgate.types import Json, json_array
 
-__all__ = ["app"]
-
 app = CommandApp()
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the prompt, from `list`.")]

@@ -13,8 +13,6 @@ from toolgate.cli.terminal._output import local_time, note, print_json, print_ta
 from toolgate.errors import ArgumentError
 from toolgate.types import Json
 
-__all__ = ["app"]
-
 app = CommandApp()
 
 Thread = Annotated[str, typer.Argument(metavar="THREAD", help="Name of the thread.")]

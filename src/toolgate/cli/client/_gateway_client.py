@@ -14,14 +14,6 @@ from toolgate.cli.client._http_exchange import Exchange
 from toolgate.errors import ServerDownError, ToolgateError
 from toolgate.types import Json, json_object
 
-__all__ = [
-    "STARTUP_TIMEOUT_S",
-    "GatewayClient",
-    "GatewayResponseError",
-    "has_matches",
-    "path_of",
-]
-
 STARTUP_TIMEOUT_S = 30.0
 """Seconds to wait for servers that were never listed (chosen: `npx` may download a package)."""
 

@@ -17,8 +17,6 @@ from toolgate.base.processes.run_file import RunFile
 from toolgate.errors import UnreachableError
 from toolgate.types import COMMAND_LINE, Json
 
-__all__ = ["CONNECT_TIMEOUT_S", "Exchange", "over_http", "project_header", "working_folder"]
-
 CONNECT_TIMEOUT_S = 3.0
 """Seconds to connect to a gateway on the same machine (chosen: it may be busy, or gone)."""
 

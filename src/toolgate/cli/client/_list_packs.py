@@ -9,8 +9,6 @@ from toolgate.packs import Packs, no_services
 from toolgate.settings import Settings
 from toolgate.types import Json
 
-__all__ = ["pack_rows"]
-
 
 async def pack_rows(loaded: Settings) -> list[Json]:
     """Return all packs with their problems.

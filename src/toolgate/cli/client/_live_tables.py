@@ -8,8 +8,6 @@ from toolgate.packs import Pack, with_live_names
 from toolgate.settings import Settings
 from toolgate.store import make_store
 
-__all__ = ["with_table_names"]
-
 
 async def with_table_names(settings: Settings, packs: tuple[Pack, ...]) -> tuple[Pack, ...]:
     """Return packs with the names of the tables and types of all connections.

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from toolgate.settings import Settings
     from toolgate.types import Json
 
-__all__ = ["load_settings", "store_url", "unknown_server"]
-
 
 def load_settings() -> Settings:
     """Load the settings that the global options select.

@@ -21,8 +21,6 @@ from toolgate.server.rest.api import RestApi
 from toolgate.settings import Settings
 from toolgate.types import COMMAND_LINE, Json
 
-__all__ = ["in_process", "open_local", "silence_logs"]
-
 
 @asynccontextmanager
 async def open_local(

@@ -29,8 +29,6 @@ from toolgate.errors import UnreachableError
 if TYPE_CHECKING:
     from toolgate.settings import Settings
 
-__all__ = ["Connect", "configuration_of", "find_running", "find_running_by_file", "open_gateway"]
-
 Connect: TypeAlias = Literal["all", "unknown"] | Collection[str]
 """Servers that a command needs: all, those never listed before, or these names."""
 

@@ -24,9 +24,6 @@ from toolgate.settings import Settings, expand_home, server_spec
 from toolgate.store import make_store
 from toolgate.types import DEFAULT_PROJECT, Json, ServerSpec, json_object
 
-__all__ = ["configured_servers", "is_absent", "test_all_servers", "test_servers"]
-
-
 STARTING_AT_ONCE: Final = max(4, 2 * (os.cpu_count() or 1))
 """Servers that start at the same time: starting is mostly CPU work, so more would be slower."""
 

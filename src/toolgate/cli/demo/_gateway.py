@@ -19,8 +19,6 @@ from toolgate.cli.demo._servers import DemoServer
 from toolgate.errors import ToolgateError
 from toolgate.types import Json
 
-__all__ = ["READY_S", "gateway_process", "prepare"]
-
 READY_S = 60.0
 """Seconds to wait for a gateway and its servers to start (chosen)."""
 

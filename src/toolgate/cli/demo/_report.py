@@ -6,8 +6,6 @@ from toolgate.cli.demo._schema import QuestionResult
 from toolgate.cli.demo._turns import TurnResult
 from toolgate.types import Json
 
-__all__ = ["DemoReport", "RecoveryResult", "RequestResult"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class RequestResult:

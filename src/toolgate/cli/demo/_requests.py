@@ -19,16 +19,6 @@ from toolgate.cli.demo._report import RecoveryResult, RequestResult
 from toolgate.cli.terminal._sanitize import sanitize
 from toolgate.types import Json
 
-__all__ = [
-    "BACK_S",
-    "REQUEST_POOL",
-    "Request",
-    "choose_victim",
-    "find_and_run",
-    "kill_and_call",
-    "read_hits",
-]
-
 BACK_S = 30.0
 """Seconds to wait for a killed server to restart (chosen)."""
 

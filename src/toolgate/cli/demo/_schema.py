@@ -11,8 +11,6 @@ import anyio
 from toolgate.cli.client._gateway_client import GatewayClient
 from toolgate.types import Json
 
-__all__ = ["QuestionResult", "ask_questions", "connections"]
-
 _SHOP = """
 CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT NOT NULL, mail TEXT UNIQUE);
 CREATE TABLE orders (

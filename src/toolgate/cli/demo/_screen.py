@@ -17,8 +17,6 @@ from toolgate.cli.demo._turns import TurnResult
 from toolgate.cli.terminal._sanitize import sanitize
 from toolgate.types import relevance_text
 
-__all__ = ["Screen"]
-
 _PROMPT_LINES = 6
 """Lines shown of a prompt (chosen: the demo fits a screen of 40 lines)."""
 _ANSWER_LINES = 4

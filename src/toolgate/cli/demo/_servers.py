@@ -19,16 +19,6 @@ import anyio
 
 from toolgate.types import Json
 
-__all__ = [
-    "SERVERS",
-    "DemoServer",
-    "InstallReport",
-    "Node",
-    "find_node",
-    "install",
-    "server_table",
-]
-
 OLDEST_NODE = 20
 """Major version that the npm servers require in their package files."""
 

@@ -15,8 +15,6 @@ from toolgate.base.installation import current_installation
 from toolgate.cli.client._http_exchange import Exchange
 from toolgate.types import Json, json_array, json_object
 
-__all__ = ["INSTALL_COMMAND", "TurnResult", "run_turns", "turn_tables"]
-
 INSTALL_COMMAND = (
     "" if find_spec("sqlglot") else current_installation().install_command(extra="sql")
 )

@@ -35,8 +35,6 @@ from toolgate.cli.terminal._output import note, print_json, spinner
 from toolgate.errors import ToolgateError
 from toolgate.types import Json
 
-__all__ = ["app"]
-
 REQUESTS = 4
 """Requests that are shown (chosen: one screen)."""
 

@@ -28,8 +28,6 @@ from toolgate.evaluation.saved_answer_runs import runs_folder, save_run
 from toolgate.settings import Settings
 from toolgate.types import Caller, Json
 
-__all__ = ["answers"]
-
 _RETRIEVER = "documents:retriever"
 _FORCED: Json = {"retrieval": "forced"}
 """The questions are about documents, so every variant searches documents unless it sets

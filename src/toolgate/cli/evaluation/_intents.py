@@ -30,8 +30,6 @@ from toolgate.models.embedders import Embedder, embedded
 from toolgate.settings import load
 from toolgate.types import PluginSpec, json_object
 
-__all__ = ["intents"]
-
 _SHARES = (0.0, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3)
 
 

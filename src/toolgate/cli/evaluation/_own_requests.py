@@ -7,8 +7,6 @@ from toolgate.settings import Settings, default_store_url
 from toolgate.store import make_store
 from toolgate.types import DEFAULT_PROJECT
 
-__all__ = ["read_own_requests"]
-
 _WHERE = "the usage log"
 
 

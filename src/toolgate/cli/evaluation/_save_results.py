@@ -5,8 +5,6 @@ from collections.abc import Mapping, Sequence
 from toolgate.cli.terminal._output import note
 from toolgate.evaluation.results import evaluations_file, note_evaluations
 
-__all__ = ["save_metrics"]
-
 
 def save_metrics(kind: str, rows: Sequence[tuple[str, str, int, Mapping[str, float]]]) -> None:
     """Save metrics; a failure is reported but not raised."""

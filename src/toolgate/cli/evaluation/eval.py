@@ -35,8 +35,6 @@ from toolgate.evaluation.search_metrics import (
 from toolgate.search import Fit, SearchableTool, SearchRequest, SearchStrategy, end, ready
 from toolgate.settings import Settings, load
 
-__all__ = ["app"]
-
 app = CommandApp()
 app.command()(answers)
 app.command()(intents)

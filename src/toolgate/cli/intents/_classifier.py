@@ -10,8 +10,6 @@ from toolgate.packs import Pack, intent_set_of
 from toolgate.settings import learned_dir, load
 from toolgate.types import PluginSpec
 
-__all__ = ["fit_semantic_stage"]
-
 
 async def fit_semantic_stage(packs: Sequence[Pack]) -> PackStages:
     """Train stages with the prompts of packs; training results are cached on disk.

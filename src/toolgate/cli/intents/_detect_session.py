@@ -23,9 +23,6 @@ from toolgate.intents import (
 from toolgate.packs import Pack
 from toolgate.types import Json
 
-__all__ = ["DetectSession", "Reasons"]
-
-
 _NEAREST_PROMPTS = 5
 """Nearest prompts that an explanation shows (chosen)."""
 

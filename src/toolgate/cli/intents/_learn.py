@@ -10,8 +10,6 @@ from toolgate.errors import ArgumentError, PackError
 from toolgate.intents import NONE, Intent
 from toolgate.packs import Pack
 
-__all__ = ["ChangedMessage", "Preview", "as_prompts", "preview", "prompt_file", "write_prompts"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class ChangedMessage:

@@ -20,8 +20,6 @@ from toolgate.settings import ConnectionTable, PackSettings, Settings, learned_d
 from toolgate.store import StoreMaintenance, make_store
 from toolgate.types import DEFAULT_PROJECT, Caller, Json, PluginSpec, json_object
 
-__all__ = ["lint_packs"]
-
 _LISTING_TIMEOUT_S = 30.0
 """Seconds for a pack's servers to list their tools (chosen: longer than the start of a server
 that is downloaded first)."""

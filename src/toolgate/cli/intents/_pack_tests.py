@@ -13,8 +13,6 @@ from toolgate.intents import NONE, Detection
 from toolgate.packs import Pack
 from toolgate.types import Json, json_object
 
-__all__ = ["TESTS", "Expectation", "failures_of", "read_expectations"]
-
 TESTS: Final = "tests.jsonl"
 """Name of the test file, next to `pack.toml`."""
 

@@ -19,8 +19,6 @@ from toolgate.settings import Settings, data_dir
 from toolgate.store import Store, StoredDetection
 from toolgate.types import Caller
 
-__all__ = ["move_to_store", "save_detection"]
-
 _MAX_BYTES: Final = 1_000_000
 """Size of the file beyond which nothing is added (chosen)."""
 

@@ -14,8 +14,6 @@ from toolgate.cli.terminal._sanitize import one_line
 from toolgate.store import DetectionCount, DetectionFilter, StoredDetection, make_store
 from toolgate.types import Json
 
-__all__ = ["show"]
-
 _EXAMPLES: Final = 20
 """Examples shown of each kind (chosen)."""
 

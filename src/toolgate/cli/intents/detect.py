@@ -28,8 +28,6 @@ from toolgate.packs import Pack, Packs, load_pack
 from toolgate.settings import Settings
 from toolgate.types import Json
 
-__all__ = ["app"]
-
 app = CommandApp()
 
 

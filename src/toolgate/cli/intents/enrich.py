@@ -15,8 +15,6 @@ from toolgate.cli.terminal._output import note, print_data, print_json, spinner
 from toolgate.errors import ArgumentError
 from toolgate.types import Json
 
-__all__ = ["app"]
-
 app = CommandApp()
 
 

@@ -30,8 +30,6 @@ from toolgate.packs.scaffold import new_pack
 from toolgate.settings import CONFIG_NAME, config_dir, find_config, switch_pack
 from toolgate.types import Json
 
-__all__ = ["app"]
-
 app = CommandApp()
 
 Folder = Annotated[

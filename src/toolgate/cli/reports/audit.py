@@ -39,8 +39,6 @@ from toolgate.settings import audit_files, read_audit_key
 from toolgate.store import AuditFilter, StoreMaintenance, make_store
 from toolgate.types import AuditRecord
 
-__all__ = ["app"]
-
 app = CommandApp()
 
 _PAGE_SIZE = 1000

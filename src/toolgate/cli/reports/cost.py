@@ -10,8 +10,6 @@ from toolgate.cli.terminal._exit import NO_RESULT, SUCCESS
 from toolgate.cli.terminal._output import local_time, note, plural, print_json, print_table
 from toolgate.types import Json
 
-__all__ = ["app"]
-
 app = CommandApp()
 
 

@@ -22,8 +22,6 @@ from toolgate.settings import AuditSettings, Settings, UsageSettings, load
 from toolgate.store import AuditFilter, StoreMaintenance, make_store
 from toolgate.types import Caller, Json
 
-__all__ = ["app"]
-
 app = CommandApp()
 
 _MAX_QUERIES = 2_000

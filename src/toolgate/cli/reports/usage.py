@@ -9,8 +9,6 @@ from toolgate.cli.terminal._command_app import AsJson, CommandApp
 from toolgate.cli.terminal._output import note, plural, print_json, print_table
 from toolgate.errors import ArgumentError
 
-__all__ = ["app"]
-
 app = CommandApp()
 
 

@@ -18,8 +18,6 @@ from toolgate.cli.terminal._shutdown import interrupt_on_sigterm
 from toolgate.server.stdio import attach_stdio
 from toolgate.settings import Settings
 
-__all__ = ["stdio"]
-
 log = logging.getLogger(__name__)
 
 

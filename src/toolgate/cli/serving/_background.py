@@ -24,19 +24,6 @@ from toolgate.cli.terminal._context import shared_options
 from toolgate.errors import UnreachableError
 from toolgate.settings import Settings
 
-__all__ = [
-    "answers",
-    "gateways",
-    "is_without_file",
-    "log_file",
-    "other_gateways_note",
-    "output_file",
-    "send_stop",
-    "spawn",
-    "stopped_within",
-    "wait_until_serving",
-]
-
 _POLL_S = 0.05
 """Seconds between two checks of a process that starts or ends (chosen)."""
 

@@ -40,8 +40,6 @@ from toolgate.server import stdio as pipe
 from toolgate.settings import Settings
 from toolgate.types import Caller, ServerStatus
 
-__all__ = ["limit_memory", "serve", "serve_as_worker", "serve_pipe"]
-
 log = logging.getLogger(__name__)
 
 _IMPORTED_LATER = ("starlette", "mcp", "mcp_types")

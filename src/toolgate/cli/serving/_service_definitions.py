@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-__all__ = ["LABEL", "ServiceDefinition", "launchd_agent", "systemd_unit", "windows_task"]
-
 LABEL = "io.github.toolgate"
 """Name of the launchd agent."""
 

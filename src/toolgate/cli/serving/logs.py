@@ -14,8 +14,6 @@ from toolgate.cli.terminal._command_app import CommandApp
 from toolgate.cli.terminal._exit import NO_RESULT, SUCCESS
 from toolgate.cli.terminal._output import note, print_text
 
-__all__ = ["app"]
-
 app = CommandApp()
 
 _POLL_S = 0.2

@@ -9,8 +9,6 @@ from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.terminal._context import DEV_HELP, set_shared_options, shared_options
 from toolgate.cli.terminal._plain_command import Option, PlainCommand
 
-__all__ = ["command", "load_process"]
-
 
 def serve(
     host: str | None = None,

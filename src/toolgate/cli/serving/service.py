@@ -30,8 +30,6 @@ from toolgate.cli.terminal._output import note, print_text, spinner
 from toolgate.cli.terminal._ports import refuse_port_of_gateway
 from toolgate.settings import Settings
 
-__all__ = ["app", "definition_for", "disable_service"]
-
 app = CommandApp()
 
 _COMMAND_TIMEOUT_S = 60.0

@@ -19,8 +19,6 @@ from toolgate.cli.terminal._command_app import AsJson, CommandApp
 from toolgate.cli.terminal._exit import FAILED, SUCCESS
 from toolgate.cli.terminal._output import note, print_json, print_result, print_text, spinner
 
-__all__ = ["app"]
-
 app = CommandApp()
 
 _TIMEOUT_S = 60.0

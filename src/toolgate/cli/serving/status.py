@@ -18,8 +18,6 @@ from toolgate.cli.terminal._output import note, plural, print_json, print_text
 from toolgate.cli.terminal._sanitize import one_line
 from toolgate.types import Json
 
-__all__ = ["app"]
-
 app = CommandApp()
 
 

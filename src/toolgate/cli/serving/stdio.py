@@ -6,8 +6,6 @@ from importlib import import_module
 from toolgate.cli.terminal._context import DEV_HELP, set_shared_options, shared_options
 from toolgate.cli.terminal._plain_command import Option, PlainCommand
 
-__all__ = ["command"]
-
 
 def stdio(standalone: bool = False, dev: bool = False) -> int:
     """Serve until the client closes standard input."""

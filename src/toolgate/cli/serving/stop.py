@@ -17,8 +17,6 @@ from toolgate.cli.terminal._command_app import CommandApp
 from toolgate.cli.terminal._exit import FAILED, NO_RESULT, SUCCESS
 from toolgate.cli.terminal._output import note, print_text, spinner
 
-__all__ = ["app"]
-
 app = CommandApp()
 
 _MARGIN_S = 15.0

@@ -6,9 +6,6 @@ from typing import Any, Literal, TypeAlias
 from toolgate.errors import ToolgateError
 from toolgate.types import Json
 
-__all__ = ["Check", "State", "failed_check"]
-
-
 State: TypeAlias = Literal["ok", "warning", "problem"]
 """`warning`: works, but needs attention. `problem`: does not work."""
 

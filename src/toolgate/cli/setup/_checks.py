@@ -36,9 +36,6 @@ from toolgate.errors import ToolgateError
 from toolgate.settings import Settings
 from toolgate.types import Json, json_object
 
-__all__ = ["run_checks", "versions"]
-
-
 LOW_SPACE_BYTES = 500 * 2**20
 """Free bytes below which there is a warning (chosen)."""
 

@@ -11,8 +11,6 @@ from toolgate.cli.terminal._output import plural
 from toolgate.errors import ToolgateError
 from toolgate.settings import Settings
 
-__all__ = ["check_connections", "check_documents", "check_embedder", "check_packs"]
-
 
 async def check_packs(loaded: Settings, remote: GatewayClient | None) -> AsyncIterator[Check]:
     """Report packs with invalid files or code."""

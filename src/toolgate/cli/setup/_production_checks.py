@@ -9,8 +9,6 @@ from toolgate.errors import ToolgateError
 from toolgate.settings import Settings
 from toolgate.store import StoredToken, StoreMaintenance, make_store
 
-__all__ = ["run_production_checks"]
-
 
 async def run_production_checks() -> AsyncIterator[Check]:
     """Check settings and store."""

@@ -19,15 +19,6 @@ from toolgate.cli.terminal._output import plural
 from toolgate.settings import Settings
 from toolgate.types import Json, ServerSpec
 
-__all__ = [
-    "check_commands",
-    "check_orphans",
-    "check_overrides",
-    "check_pinned_tools",
-    "check_quarantine",
-    "check_servers",
-]
-
 
 def check_commands(servers: Iterable[ServerSpec]) -> Iterable[Check]:
     """Report servers that cannot be started because a variable or program is missing."""

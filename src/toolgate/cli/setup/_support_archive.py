@@ -20,8 +20,6 @@ from toolgate.errors import SettingError, ToolgateError
 from toolgate.settings import Settings
 from toolgate.types import Json, ServerSpec
 
-__all__ = ["Scrubber", "write_bundle"]
-
 _MIN_SECRET_CHARS = 4
 """Shorter values (`1`, `on`) are not secrets; masking them would mask everything (chosen)."""
 

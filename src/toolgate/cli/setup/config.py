@@ -23,8 +23,6 @@ from toolgate.settings import (
     write_text,
 )
 
-__all__ = ["app"]
-
 app = CommandApp()
 
 

@@ -21,8 +21,6 @@ from toolgate.settings import audit_files, audit_key, data_dir
 from toolgate.store import Store, StoreMaintenance, make_store
 from toolgate.types import AuditRecord, Json
 
-__all__ = ["app"]
-
 app = CommandApp()
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="Backup file (SQLite).")]

@@ -17,8 +17,6 @@ from toolgate.cli.terminal._exit import FAILED, SUCCESS
 from toolgate.cli.terminal._output import note, plural, print_json, print_text, spinner, wrap_text
 from toolgate.cli.terminal._sanitize import one_line
 
-__all__ = ["app"]
-
 app = CommandApp()
 
 _MARKS: dict[State, str] = {"ok": "ok     ", "warning": "warning", "problem": "PROBLEM"}

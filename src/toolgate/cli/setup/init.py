@@ -63,8 +63,6 @@ from toolgate.settings.clients.supported import ClientFile, Machine
 from toolgate.settings.clients.write_back import with_toolgate
 from toolgate.types import Json, json_array, json_object
 
-__all__ = ["app"]
-
 app = typer.Typer(add_completion=False)
 
 _HEADER = """\

@@ -16,8 +16,6 @@ from toolgate.settings import (
     run_dir,
 )
 
-__all__ = ["app"]
-
 app = CommandApp()
 
 

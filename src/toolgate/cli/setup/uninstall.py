@@ -20,8 +20,6 @@ from toolgate.cli.terminal._output import note, print_json, print_text
 from toolgate.errors import ToolgateError
 from toolgate.settings import Settings
 
-__all__ = ["app"]
-
 app = CommandApp()
 
 Kind: TypeAlias = Literal["client", "service", "store", "data", "configuration", "log", "database"]

@@ -8,8 +8,6 @@ from typing import Annotated, Any, TypeVar
 import anyio
 import typer
 
-__all__ = ["AsJson", "CommandApp"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]

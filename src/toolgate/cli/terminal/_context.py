@@ -4,8 +4,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["DEV_HELP", "SharedOptions", "set_shared_options", "shared_options"]
-
 DEV_HELP = (
     "For pack authors: use intents marked dev = true, and reload packs when their files change."
 )

@@ -4,8 +4,6 @@ import re
 
 from toolgate.errors import ArgumentError
 
-__all__ = ["in_words", "parse_duration"]
-
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400, "y": 365 * 86_400}
 
 

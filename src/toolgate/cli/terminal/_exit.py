@@ -17,8 +17,6 @@ from toolgate.errors import (
     ToolgateError,
 )
 
-__all__ = ["ANY_ERROR", "DENIED", "FAILED", "NO_RESULT", "SUCCESS", "USAGE_ERROR", "report"]
-
 SUCCESS = 0
 """Success."""
 

@@ -11,21 +11,6 @@ from typing import Any, TextIO, TypeVar
 
 from toolgate.cli.terminal._sanitize import CONTROL_CHARACTERS, one_line, sanitize
 
-__all__ = [
-    "local_time",
-    "note",
-    "plural",
-    "print_data",
-    "print_json",
-    "print_result",
-    "print_rows",
-    "print_table",
-    "print_text",
-    "progress_bar",
-    "spinner",
-    "wrap_text",
-]
-
 T = TypeVar("T")
 
 

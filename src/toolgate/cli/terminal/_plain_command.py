@@ -13,15 +13,6 @@ from typing import Any
 
 from toolgate.cli.terminal._context import SharedOptions
 
-__all__ = [
-    "SHARED_OPTIONS",
-    "Option",
-    "PlainCommand",
-    "Positional",
-    "UsageError",
-    "split_globals",
-]
-
 
 class UsageError(Exception):
     """The command line is invalid; one sentence for the user."""

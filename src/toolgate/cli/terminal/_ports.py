@@ -12,14 +12,6 @@ from toolgate.errors import PortTakenError, SettingError
 from toolgate.security.addresses import is_loopback
 from toolgate.settings import Settings
 
-__all__ = [
-    "can_listen",
-    "gateway_on",
-    "local_address",
-    "refuse_open_access",
-    "refuse_port_of_gateway",
-]
-
 _ALL_INTERFACES = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - for comparison only
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 

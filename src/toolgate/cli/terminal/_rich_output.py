@@ -14,8 +14,6 @@ from rich.text import Text
 
 from toolgate.cli.terminal._sanitize import one_line
 
-__all__ = ["print_aligned", "show_progress", "show_spinner", "terminal_width"]
-
 _GAP = 2
 """Columns between two cells of a table (chosen)."""
 

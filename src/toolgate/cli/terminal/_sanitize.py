@@ -2,8 +2,6 @@
 
 import re
 
-__all__ = ["CONTROL_CHARACTERS", "one_line", "sanitize"]
-
 CONTROL_CHARACTERS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters; C1 includes CSI
     "\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"

@@ -6,8 +6,6 @@ import signal
 import sys
 from collections.abc import Generator
 
-__all__ = ["ends_with_terminal", "interrupt_on_sigterm"]
-
 
 @contextlib.contextmanager
 def interrupt_on_sigterm() -> Generator[None]:

@@ -11,8 +11,6 @@ from toolgate.cli.terminal._exit import FAILED, NO_RESULT, SUCCESS
 from toolgate.cli.terminal._output import local_time, note, plural, print_json, print_text
 from toolgate.types import Json
 
-__all__ = ["approve"]
-
 _MAX_LINES = 40
 """Lines of differences shown per definition without --json (chosen)."""
 

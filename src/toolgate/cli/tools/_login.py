@@ -17,8 +17,6 @@ from toolgate.errors import PortTakenError, TimedOutError
 from toolgate.settings import current_environment
 from toolgate.types import Json
 
-__all__ = ["log_in"]
-
 _PORTS = range(7421, 7431)
 """Tried first, since client registration at an authorization server includes the callback URL."""
 

@@ -15,8 +15,6 @@ from toolgate.settings import ServerTable, translate
 from toolgate.settings.notations import jsonc
 from toolgate.types import Json, json_object
 
-__all__ = ["NAME_END", "Named", "named", "read_servers", "without_client"]
-
 NAME_END = "--"
 """Separates the name of a server from its command line."""
 

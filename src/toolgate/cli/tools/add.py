@@ -17,8 +17,6 @@ from toolgate.cli.tools._pasted_server import NAME_END, named, read_servers, wit
 from toolgate.errors import ArgumentError
 from toolgate.types import Json, json_object
 
-__all__ = ["app", "register"]
-
 app = CommandApp()
 
 

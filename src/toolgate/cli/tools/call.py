@@ -16,15 +16,6 @@ from toolgate.cli.terminal._plain_command import Option, PlainCommand, Positiona
 from toolgate.errors import ArgumentError
 from toolgate.types import Json, json_object
 
-__all__ = [
-    "command",
-    "pair_of",
-    "read_arguments",
-    "read_json_object",
-    "show",
-    "typed_value",
-]
-
 FORMATS = ("json", "csv", "table", "text")
 """Same values as `format` of `tool_execute`."""
 

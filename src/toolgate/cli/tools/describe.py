@@ -12,8 +12,6 @@ from toolgate.cli.terminal._output import note, print_json, print_text, spinner
 from toolgate.cli.terminal._sanitize import one_line
 from toolgate.types import Json, json_object
 
-__all__ = ["app"]
-
 app = CommandApp()
 
 

@@ -16,8 +16,6 @@ from toolgate.models.embedders import Embedder, VerifiedEmbedder
 from toolgate.settings import Settings
 from toolgate.types import Json, PluginSpec
 
-__all__ = ["app", "test_embedder"]
-
 app = CommandApp()
 
 

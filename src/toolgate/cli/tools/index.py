@@ -23,8 +23,6 @@ from toolgate.cli.terminal._output import (
 from toolgate.errors import ArgumentError
 from toolgate.types import Json
 
-__all__ = ["app"]
-
 app = CommandApp()
 
 

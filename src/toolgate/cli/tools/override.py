@@ -14,8 +14,6 @@ from toolgate.cli.tools.call import pair_of, read_json_object, typed_value
 from toolgate.errors import ArgumentError
 from toolgate.types import Json, json_object
 
-__all__ = ["override"]
-
 
 class _Pairs(NamedTuple):
     """Values of the options about parameters."""

@@ -16,8 +16,6 @@ from toolgate.cli.tools.call import pair_of, read_arguments, read_json_object, s
 from toolgate.errors import ArgumentError
 from toolgate.types import Json, json_array, json_object
 
-__all__ = ["app"]
-
 app = CommandApp()
 
 _WHOLE_RESULT_TOKENS = 1_000_000

@@ -14,8 +14,6 @@ from toolgate.cli.terminal._sanitize import one_line
 from toolgate.errors import ArgumentError
 from toolgate.types import Json, json_object, relevance_text
 
-__all__ = ["command"]
-
 _SIBLINGS = 6
 """Further tools of a server that are listed (chosen)."""
 

@@ -27,8 +27,6 @@ from toolgate.cli.tools.override import override
 from toolgate.errors import ArgumentError, SettingError
 from toolgate.types import EntryKind, Json
 
-__all__ = ["app"]
-
 app = CommandApp()
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the server.")]

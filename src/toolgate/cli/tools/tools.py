@@ -10,8 +10,6 @@ from toolgate.cli.terminal._command_app import CommandApp
 from toolgate.cli.terminal._exit import SUCCESS
 from toolgate.cli.terminal._output import local_time, note, print_json, print_table, spinner
 
-__all__ = ["app"]
-
 app = CommandApp()
 
 

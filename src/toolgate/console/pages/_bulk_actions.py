@@ -6,8 +6,6 @@ from typing import Generic, TypeVar
 
 from toolgate.errors import StoreError, ToolgateError
 
-__all__ = ["BulkOutcome", "for_each"]
-
 T = TypeVar("T")
 
 

@@ -15,8 +15,6 @@ from toolgate.errors import ArgumentError, ForbiddenError
 from toolgate.store import StoredApproval
 from toolgate.types import Json, json_object
 
-__all__ = ["ROUTES", "is_person"]
-
 _LATELY = 200
 """Approvals that are listed (chosen)."""
 

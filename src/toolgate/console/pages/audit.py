@@ -17,8 +17,6 @@ from toolgate.errors import ArgumentError
 from toolgate.store import AuditFilter
 from toolgate.types import AuditRecord, json_array, json_object
 
-__all__ = ["ROUTES"]
-
 _PER_PAGE = 50
 """Records per page (chosen)."""
 _TIMELINE = 300

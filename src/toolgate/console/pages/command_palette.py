@@ -10,8 +10,6 @@ from toolgate.console.request import PageRequest
 from toolgate.console.route import Route
 from toolgate.console.rule_preview import matches_of, options_of, typed_patterns
 
-__all__ = ["ROUTES"]
-
 _MOST = 8
 """Results of each kind (chosen: all kinds fit into the palette)."""
 

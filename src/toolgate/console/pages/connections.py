@@ -23,8 +23,6 @@ from toolgate.databases.connections import (
 from toolgate.errors import ArgumentError, ToolgateError
 from toolgate.store import StatementOutcome
 
-__all__ = ["ROUTES"]
-
 _TABLES_PER_PAGE = 100
 """Tables per page (chosen)."""
 _STATEMENTS_PER_PAGE = 50

@@ -13,8 +13,6 @@ from toolgate.telemetry.cost import (
     usage_report,
 )
 
-__all__ = ["ROUTES"]
-
 _PERIODS = {"1": "day", "7": "week", "30": "month"}
 _SHOWN = 50
 """Rows of the table (chosen)."""

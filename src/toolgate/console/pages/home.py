@@ -25,8 +25,6 @@ from toolgate.store import ToolUsage
 from toolgate.telemetry.cost import CostReport, cost_report
 from toolgate.types import Json, ServerStatus
 
-__all__ = ["ROUTES"]
-
 _SOON_S = 7 * 86_400
 """Seconds before a token expires from which it is reported (chosen: enough time to rotate it)."""
 

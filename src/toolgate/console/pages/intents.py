@@ -15,8 +15,6 @@ from toolgate.packs.lint import LintReport, lint
 from toolgate.store import DetectionFilter, StoredDetection
 from toolgate.types import Json, json_object
 
-__all__ = ["ROUTES", "checked_pack", "packs_without_database"]
-
 _UNSURE_BELOW = 0.7
 """Confidence in [0, 1] below which a message is listed for review (chosen: packs ask back below
 the same value)."""

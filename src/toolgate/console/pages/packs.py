@@ -10,8 +10,6 @@ from toolgate.console.route import Route
 from toolgate.errors import ArgumentError, PackError
 from toolgate.packs import Pack, PackState, is_on_by_default
 
-__all__ = ["ROUTES"]
-
 
 async def _list(request: PageRequest) -> Response:
     request.gateway.visible.must_manage(request.caller)

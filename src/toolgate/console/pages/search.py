@@ -13,8 +13,6 @@ from toolgate.security.access import PresentedCredentials
 from toolgate.security.authn import identity_of
 from toolgate.types import CONSOLE, Caller, Json, json_array, json_object
 
-__all__ = ["ROUTES"]
-
 _LIMITS = (5, 10, 20)
 _WITHHELD = 5
 """Missing tools that are explained (chosen)."""

@@ -41,8 +41,6 @@ from toolgate.settings.clients.choices import Choice, choose_servers, with_tilde
 from toolgate.settings.clients.supported import Machine, find
 from toolgate.types import EntryKind, Json, ServerSpec, ServerStatus, json_object
 
-__all__ = ["ROUTES", "clients_on_this_machine"]
-
 _STATES = ("ready", "degraded", "asleep", "connecting", "down", "disabled")
 _ORDERS: Mapping[str, Callable[[ServerStatus], Any]] = {
     "name": lambda server: natural_order(server.name),

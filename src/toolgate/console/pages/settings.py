@@ -11,8 +11,6 @@ from toolgate.console.route import Route
 from toolgate.errors import ArgumentError
 from toolgate.settings import DescribedSetting
 
-__all__ = ["ROUTES"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class _Group:

@@ -37,8 +37,6 @@ from toolgate.security.authn import identity_of
 from toolgate.store import ToolUsage
 from toolgate.types import CALLER_VARIABLES, Json, json_array, json_object
 
-__all__ = ["ROUTES"]
-
 _PER_PAGE = 100
 """Tools per page (chosen: the page is sent and rendered as a whole)."""
 

@@ -40,8 +40,6 @@ from toolgate.errors import (
 )
 from toolgate.settings import ConnectionTable
 
-__all__ = ["Connection", "Connections"]
-
 log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")

@@ -6,8 +6,6 @@ from typing import Final
 
 from toolgate.databases.connections.schema import Schema, TableSchema
 
-__all__ = ["mermaid_diagram"]
-
 _MOST_COLUMNS: Final = 60
 """Columns of a table that are drawn (chosen: more make a box taller than a page)."""
 

@@ -24,8 +24,6 @@ from toolgate.databases.connections.schema import (
 )
 from toolgate.databases.connections.sqlite import read_sqlite_schema
 
-__all__ = ["read_schema", "schemas_of"]
-
 _Key: TypeAlias = tuple[str | None, str]
 """Schema and name, as SQLAlchemy returns them."""
 

@@ -6,8 +6,6 @@ import sqlalchemy as sa
 
 from toolgate.databases.sql_guard import CatalogObject, PostgresCatalog, PostgresNames
 
-__all__ = ["read_postgres_catalog"]
-
 _HARMLESS: Final = """
     p.provolatile <> 'v' AND NOT p.prosecdef AND (
         p.oid < 16384 AND p.provolatile = 'i'

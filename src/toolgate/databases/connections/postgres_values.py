@@ -9,8 +9,6 @@ from psycopg.adapt import Loader
 from psycopg.types.datetime import DateLoader, IntervalLoader, TimestampLoader, TimestamptzLoader
 from psycopg.types.json import JsonLoader
 
-__all__ = ["forgive"]
-
 
 def _forgiving(loader: type[Loader]) -> type[Loader]:
     usual: Callable[[Loader, Buffer], Any] = loader.load

@@ -7,8 +7,6 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-__all__ = ["write_privileges"]
-
 _MOST_NAMED: Final = 5
 """Names in a sentence (chosen: readable in one line)."""
 

@@ -15,8 +15,6 @@ import sqlalchemy as sa
 
 from toolgate.databases.statements import QueryLimits, QueryResult, result_of
 
-__all__ = ["RunningQuery", "forget_session", "run_query"]
-
 _AT_A_TIME: Final = 100
 """Rows fetched at a time (chosen: limits are checked between two portions)."""
 _LONGEST_TAG: Final = 63

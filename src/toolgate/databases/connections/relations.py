@@ -12,8 +12,6 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from toolgate.databases.connections.inspect import schemas_of
 
-__all__ = ["Relation", "estimated_rows", "relations"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Relation:

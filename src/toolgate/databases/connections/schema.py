@@ -8,8 +8,6 @@ from typing import Any, Literal, TypeAlias, cast
 
 import orjson
 
-__all__ = ["ColumnSchema", "ForeignKey", "Index", "NamedType", "Schema", "TableKind", "TableSchema"]
-
 TableKind: TypeAlias = Literal["table", "view", "materialized view"]
 """What has columns."""
 

@@ -17,8 +17,6 @@ from toolgate.databases.connections.schema import (
 )
 from toolgate.databases.connections.table_names import is_alike
 
-__all__ = ["Action", "SchemaChange", "Subject", "changes_between", "with_unread", "without"]
-
 Action: TypeAlias = Literal["added", "removed", "changed", "renamed"]
 """The kind of change."""
 

@@ -25,8 +25,6 @@ from toolgate.settings import ConnectionTable
 from toolgate.store import Store, StoredSchema
 from toolgate.types import DEFAULT_PROJECT
 
-__all__ = ["Changelog", "ChangelogEntry", "SchemaHistory", "SchemaVersion"]
-
 log = logging.getLogger(__name__)
 
 _MOST_VERSIONS: Final = 10_000

@@ -22,8 +22,6 @@ from toolgate.databases.connections.schema import (
     TableSchema,
 )
 
-__all__ = ["read_sqlite_schema"]
-
 _COLUMNS: Final = """
 SELECT m.name, x.name, x.type, x."notnull", x.dflt_value, x.pk, x.hidden
 FROM sqlite_master m JOIN pragma_table_xinfo(m.name) x

@@ -12,8 +12,6 @@ from toolgate.databases.connections.sqlite import read_sqlite_schema
 from toolgate.databases.statements.result import QueryLimits, QueryResult, ResultColumn
 from toolgate.databases.statements.sqlite import open_sqlite, run_sqlite
 
-__all__ = ["SqliteWorkers", "answer"]
-
 _MEMORY_MB: Final = 512
 """Memory limit of a worker in megabytes: 256 for SQLite, the rest for Python and the result."""
 

@@ -4,9 +4,6 @@ import re
 from difflib import SequenceMatcher
 from typing import Final
 
-__all__ = ["is_alike", "said_as", "singular", "words_of"]
-
-
 _ALIKE: Final = 0.6
 """Share of equal letters, in order, from which a name may be a changed form of another (chosen)."""
 

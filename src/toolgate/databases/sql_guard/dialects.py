@@ -5,8 +5,6 @@ from functools import cached_property
 from importlib.resources import files
 from typing import Final
 
-__all__ = ["DIALECTS", "Dialect", "dialect_named", "words"]
-
 
 def words(text: str) -> frozenset[str]:
     """Return the words of a text."""

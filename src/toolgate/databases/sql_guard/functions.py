@@ -12,8 +12,6 @@ from toolgate.databases.sql_guard.postgres import Clauses, PostgresRules
 from toolgate.databases.sql_guard.refused import StatementRefusedError
 from toolgate.databases.sql_guard.statement_kind import looks_like_file
 
-__all__ = ["refuse_calls"]
-
 _BEFORE_BRACKETS: Final = words(
     """
     select distinct from where and or not in exists any all some as on using join lateral

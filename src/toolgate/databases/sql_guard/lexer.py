@@ -12,8 +12,6 @@ from typing import Final, Literal, TypeAlias
 
 from toolgate.databases.sql_guard.dialects import Dialect, words
 
-__all__ = ["AmbiguousSqlError", "LexedSql", "SqlToken", "read"]
-
 Kind: TypeAlias = Literal["word", "name", "string", "number", "sign"]
 """An unquoted word, a quoted name, a string, a number, or one other character."""
 

@@ -3,8 +3,6 @@
 from collections import Counter
 from dataclasses import dataclass
 
-__all__ = ["Tree"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Tree:

@@ -14,8 +14,6 @@ from toolgate.databases.sql_guard.postgres import PostgresCatalog, PostgresRules
 from toolgate.databases.sql_guard.refused import StatementRefusedError
 from toolgate.databases.sql_guard.verdict import StatementKind, StatementVerdict
 
-__all__ = ["check_statement", "mask_values"]
-
 _MOST: Final = 100_000
 """Maximum number of characters; longer statements are machine-made, and take seconds to check."""
 

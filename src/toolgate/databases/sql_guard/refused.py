@@ -1,7 +1,5 @@
 """The error that refuses a statement."""
 
-__all__ = ["StatementRefusedError"]
-
 
 class StatementRefusedError(Exception):
     """A statement is not known to be harmless; the message says why, without a full stop."""

@@ -8,15 +8,6 @@ from toolgate.databases.sql_guard.dialects import Dialect, words
 from toolgate.databases.sql_guard.lexer import SqlToken
 from toolgate.databases.sql_guard.refused import StatementRefusedError
 
-__all__ = [
-    "READ_PRAGMAS",
-    "as_query",
-    "is_question",
-    "looks_like_file",
-    "refuse_beginning",
-    "without_explain",
-]
-
 READ_PRAGMAS: Final = frozenset(
     {"table_info", "table_xinfo", "index_list", "index_info", "index_xinfo", "foreign_key_list"}
 )

@@ -22,8 +22,6 @@ except ModuleNotFoundError as error:
         hint=install_hint("sql"),
     ) from error
 
-__all__ = ["parse"]
-
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
 _ROOTS: Final = (exp.Select, exp.SetOperation, exp.Values, exp.Subquery)

@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-__all__ = ["StatementKind", "StatementVerdict"]
-
 StatementKind: TypeAlias = Literal["query", "plan", "show"]
 """Kind of an allowed statement: a query, EXPLAIN of a query, or a request for database
 information."""

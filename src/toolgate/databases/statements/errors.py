@@ -3,8 +3,6 @@
 import sqlite3
 from typing import Any, Final
 
-__all__ = ["SQLITE_VALUE_MB", "fault_of_statement", "hint_of"]
-
 SQLITE_VALUE_MB: Final = 1
 """Largest value or row in MB that a statement may read or create in SQLite (chosen)."""
 

@@ -12,8 +12,6 @@ import orjson
 
 from toolgate.databases.statements.values import plain, shortened
 
-__all__ = ["QueryLimits", "QueryResult", "ResultColumn", "result_of"]
-
 _LONGEST_VALUE: Final = 32_000
 """Characters of a value (chosen: longer text should be read separately, not in a table)."""
 

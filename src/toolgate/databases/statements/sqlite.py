@@ -17,8 +17,6 @@ from urllib.parse import quote
 from toolgate.databases.statements.errors import SQLITE_VALUE_MB
 from toolgate.databases.statements.result import QueryLimits, QueryResult, result_of
 
-__all__ = ["open_sqlite", "run_sqlite"]
-
 _HEAP_MB: Final = 256
 """MiB that SQLite may use for a statement (chosen: sorts of a million short rows fit)."""
 

@@ -10,8 +10,6 @@ from enum import Enum
 from typing import Any, Final, cast
 from uuid import UUID
 
-__all__ = ["plain", "shortened"]
-
 _EXACT: Final = 2**53 - 1
 """Largest integer that is exact as a JSON number in JavaScript and many other programs."""
 

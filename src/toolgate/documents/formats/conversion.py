@@ -14,8 +14,6 @@ from toolgate.base.installation import install_hint
 from toolgate.documents.formats.plain_text import markdown_of_text
 from toolgate.errors import DocumentError, MissingExtraError, ToolgateError
 
-__all__ = ["ConvertedDocument", "convert", "is_supported", "supported_formats", "too_much_text"]
-
 _KINDS: Final[Mapping[str, str]] = {
     ".md": "text/markdown",
     ".markdown": "text/markdown",

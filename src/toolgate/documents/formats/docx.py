@@ -14,8 +14,6 @@ from toolgate.documents.formats.conversion import ConvertedDocument, too_much_te
 from toolgate.documents.formats.html import markdown_of
 from toolgate.errors import DocumentError
 
-__all__ = ["read"]
-
 _OLD = b"\xd0\xcf\x11\xe0"
 """Start of Office files that are encrypted, or older than 2007."""
 

@@ -13,8 +13,6 @@ from toolgate.documents.formats.conversion import ConvertedDocument
 from toolgate.documents.formats.html_tree import Page
 from toolgate.errors import DocumentError
 
-__all__ = ["markdown_of", "read"]
-
 _NO_TEXT = ("script", "style", "noscript", "template", "svg", "nav", "form", "iframe", "img")
 
 _AROUND_TEXT = ("header", "footer", "aside")

@@ -5,8 +5,6 @@ from typing import Any, Final
 
 import bs4
 
-__all__ = ["MOST_LEVELS", "Page"]
-
 MOST_LEVELS: Final = 250
 """Levels of nesting: several steps take time for each level, and about 300 is where Python stops
 the Markdown library (markdownify 1.2.3, 2026-11-27)."""

@@ -5,8 +5,6 @@ from collections.abc import Mapping, Sequence
 from statistics import mode
 from typing import Final
 
-__all__ = ["without_hyphenation", "without_page_furniture"]
-
 _EDGE_LINES: Final = 3
 """Lines at the top and at the bottom of a page that may be removed."""
 

@@ -13,8 +13,6 @@ from toolgate.documents.formats.conversion import ConvertedDocument
 from toolgate.documents.formats.page_furniture import without_hyphenation, without_page_furniture
 from toolgate.errors import DocumentError
 
-__all__ = ["read"]
-
 log = logging.getLogger(__name__)
 
 _MOST_PAGES = 20_000

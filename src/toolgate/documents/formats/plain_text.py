@@ -8,8 +8,6 @@ from typing import Final
 
 from toolgate.documents.formats.page_furniture import without_hyphenation, without_page_furniture
 
-__all__ = ["markdown_of_text"]
-
 _NUMBERED = re.compile(r"((?:\d{1,2}|[A-Z](?=[.]))(?:\.\d{1,3})*)(\.?)[ \t]{1,4}(\S.*)")
 """Numbered headings: `7.2. Weapons`, `A.5 Vote counting`, `3.182. message_cachedir`."""
 

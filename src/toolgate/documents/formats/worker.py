@@ -7,8 +7,6 @@ from typing import Any, Final
 from toolgate.documents.formats.conversion import ConvertedDocument, convert
 from toolgate.errors import DocumentError, MissingExtraError, ToolgateError
 
-__all__ = ["WORKER_FUNCTION", "answer", "received"]
-
 WORKER_FUNCTION: Final = "toolgate.documents.formats.worker:answer"
 """The function that a worker runs."""
 

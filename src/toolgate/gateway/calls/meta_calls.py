@@ -23,8 +23,6 @@ from toolgate.gateway.results.page_store import PagedResults
 from toolgate.gateway.results.shaping import ResultShaper
 from toolgate.types import Caller, Json, Peer, json_array, json_object
 
-__all__ = ["MetaCalls"]
-
 _RESULT_READ: Final = ("toolgate:result_read", "result_read")
 """Keys of the meta-tool for pages, which some models run as if it were a server's tool."""
 

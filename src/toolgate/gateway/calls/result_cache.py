@@ -13,8 +13,6 @@ from toolgate.base import json_text
 from toolgate.catalog import Catalog, CatalogEntry, ServerEntries
 from toolgate.types import Caller, CallerScope, Json, ServerSpec, json_object
 
-__all__ = ["CacheSlot", "ResultCache"]
-
 _LARGEST_SHARE: Final = 8
 """A result may take at most one part in this many of the cache (chosen), so that it cannot evict
 all others."""

@@ -44,8 +44,6 @@ from toolgate.types import (
     json_object,
 )
 
-__all__ = ["CallService", "error_result"]
-
 _INVALID_PARAMS = -32602
 """JSON-RPC error code: https://www.jsonrpc.org/specification#error_object."""
 

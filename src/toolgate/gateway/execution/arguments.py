@@ -20,8 +20,6 @@ import jsonschema_rs
 from toolgate.errors import ArgumentError
 from toolgate.types import Json, json_array, json_object
 
-__all__ = ["check", "without_nulls"]
-
 log = logging.getLogger(__name__)
 
 _ERRORS = 5

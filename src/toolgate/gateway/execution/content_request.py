@@ -7,8 +7,6 @@ from typing import Literal
 from toolgate.security.guards import ArgumentKind
 from toolgate.types import Json, json_object
 
-__all__ = ["ContentRequest", "completion_request", "prompt_request", "read_request"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class ContentRequest:

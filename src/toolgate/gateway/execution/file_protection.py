@@ -8,8 +8,6 @@ from typing import Final, cast
 from toolgate.security.guards import PathReadings, TooManyReadingsError, unpacked
 from toolgate.types import Json, json_object
 
-__all__ = ["Protection", "Protections"]
-
 _CHANGES: Final = frozenset(
     [
         *("add", "append", "apply", "change", "copy", "create", "cut", "delete", "edit"),

@@ -14,8 +14,6 @@ from toolgate.types import (
     json_object,
 )
 
-__all__ = ["ServerForwarder"]
-
 
 class ServerForwarder:
     """Sends requests about resources and prompts to their server."""

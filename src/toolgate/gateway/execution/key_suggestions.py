@@ -7,8 +7,6 @@ from functools import lru_cache
 from heapq import nlargest
 from itertools import pairwise
 
-__all__ = ["nearest"]
-
 _MAX_COMPARED = 32
 """Names compared letter by letter (chosen: bounds time)."""
 _MIN_LIKENESS = 0.5

@@ -5,8 +5,6 @@ import io
 import json
 from typing import Any, Final, Literal, TypeAlias, cast
 
-__all__ = ["Format", "FormatError", "render"]
-
 Format: TypeAlias = Literal["json", "csv", "table", "text"]
 """The format of a result."""
 

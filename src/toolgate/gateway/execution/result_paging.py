@@ -11,8 +11,6 @@ from toolgate.base.token_estimate import estimate_tokens
 from toolgate.errors import ArgumentError
 from toolgate.types import Json
 
-__all__ = ["STRUCTURED_MARK", "page", "read_page", "text_of_block"]
-
 _PAGE_META = "toolgate/page"
 _BETWEEN = "\n"
 """Separator between text blocks in the whole text."""

@@ -4,8 +4,6 @@ from dataclasses import dataclass
 
 from toolgate.gateway.execution.result_formats import Format
 
-__all__ = ["Shape"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:

@@ -7,8 +7,6 @@ from types import TracebackType
 
 from toolgate.types import Caller
 
-__all__ = ["Running", "RunningCall"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class RunningCall:

@@ -8,8 +8,6 @@ from toolgate.catalog import CatalogEntry
 from toolgate.errors import ArgumentError
 from toolgate.types import DEFAULT_PROJECT, Caller, Json
 
-__all__ = ["sent_arguments"]
-
 _OF_CALLER = re.compile(r"\$\{user\.([a-z]+)\}")
 
 

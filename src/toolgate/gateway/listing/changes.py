@@ -15,8 +15,6 @@ from toolgate.gateway.listing.meta_definitions import discovery_description
 from toolgate.gateway.listing.policy import ListingPolicy
 from toolgate.gateway.parts import GatewayContext
 
-__all__ = ["Change", "ChangeNotifier"]
-
 log = logging.getLogger(__name__)
 
 

@@ -8,8 +8,6 @@ from toolgate.catalog import CatalogEntry
 from toolgate.gateway.meta_tools import DEFINITIONS
 from toolgate.search import server_summary
 
-__all__ = ["discovery_description", "meta_tool_definition"]
-
 _MAX_TOKENS = 150
 """Estimated tokens of the `tool_discovery` description, which is part of every model request."""
 

@@ -13,8 +13,6 @@ from toolgate.search import Variant
 from toolgate.settings import ProjectTable
 from toolgate.types import DEFAULT_PROJECT, Caller
 
-__all__ = ["ListingPolicy"]
-
 _FOR_RULES = ("processPrompt", "getKnowledge")
 """Meta-tools that are listed first while a pack with rules is loaded."""
 

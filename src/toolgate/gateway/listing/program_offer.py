@@ -3,8 +3,6 @@
 from toolgate.base.plugins import is_importable
 from toolgate.settings import CurrentSettings, ProgramSettings
 
-__all__ = ["PROGRAM_TOOL", "ProgramOffer"]
-
 PROGRAM_TOOL = "tool_program"
 
 _FEWEST_TOOLS = 15

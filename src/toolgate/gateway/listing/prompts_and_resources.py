@@ -13,8 +13,6 @@ from toolgate.gateway.resources import ResourceService
 from toolgate.search import SearchAnswer, SearchRequest
 from toolgate.types import Caller, Json, Peer, json_array, json_object
 
-__all__ = ["NOTHING", "ContentService"]
-
 NOTHING: Final = SearchAnswer(hits=(), fit="none")
 """The answer if there is nothing to search."""
 

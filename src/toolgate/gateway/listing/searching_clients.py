@@ -12,8 +12,6 @@ from pydantic import TypeAdapter
 
 from toolgate.types import Caller
 
-__all__ = ["SearchingClient", "searching_client", "searching_clients"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class SearchingClient:

@@ -9,8 +9,6 @@ from toolgate.types import (
     ServerStatus,
 )
 
-__all__ = ["ServerStatusService"]
-
 
 class ServerStatusService:
     """Shows callers the state of the servers."""

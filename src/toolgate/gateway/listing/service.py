@@ -21,8 +21,6 @@ from toolgate.types import (
     json_object,
 )
 
-__all__ = ["ListingService", "ToolView"]
-
 _MAX_INSTRUCTIONS = 4000
 """Largest number of characters in the instructions (chosen)."""
 

@@ -21,8 +21,6 @@ from toolgate.types import (
     relevance_text,
 )
 
-__all__ = ["VisibilityExplanation"]
-
 _SCOPES: Final[Mapping[CallerScope, str]] = {
     "caller": "the same caller",
     "project": "callers of the same project",

@@ -4,8 +4,6 @@ from toolgate.catalog.scanner import Quarantine, QuarantinedEntry, ReplacedDefin
 from toolgate.gateway.parts import GatewayContext
 from toolgate.types import Caller, EntryKind, Json
 
-__all__ = ["QuarantineManagement"]
-
 
 class QuarantineManagement:
     """Lists and decides quarantined definitions."""

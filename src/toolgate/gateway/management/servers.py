@@ -8,8 +8,6 @@ from toolgate.gateway.parts import GatewayContext, ServerParts
 from toolgate.security.access import AccessAdmin
 from toolgate.types import DEFAULT_PROJECT, Caller, Json, ServerSpec, ServerStatus
 
-__all__ = ["ServerManagement"]
-
 log = logging.getLogger(__name__)
 
 _OPERATOR = "local"

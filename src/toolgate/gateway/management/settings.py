@@ -24,8 +24,6 @@ from toolgate.settings import (
 )
 from toolgate.types import Caller, Json
 
-__all__ = ["SettingChange", "SettingsManagement"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class SettingChange:

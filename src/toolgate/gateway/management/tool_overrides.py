@@ -9,8 +9,6 @@ from toolgate.gateway.parts import GatewayContext, ServerParts
 from toolgate.settings import OVERRIDE_KEYS, redact, tool_overrides
 from toolgate.types import Caller, Json, ToolOverride, json_object
 
-__all__ = ["HIDDEN_VALUE", "OverriddenTool", "ToolOverrideManagement"]
-
 HIDDEN_VALUE = "***"
 """Shown in place of a secret value; sent back, it means the current value."""
 

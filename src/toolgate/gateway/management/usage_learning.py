@@ -5,8 +5,6 @@ from toolgate.gateway.parts import GatewayContext
 from toolgate.search import LearningStatus
 from toolgate.types import Caller, Json
 
-__all__ = ["LearningService"]
-
 
 class LearningService:
     """Marks search results and manages what was learned from use."""

@@ -9,8 +9,6 @@ from toolgate.gateway.parts import GatewayContext
 from toolgate.search import IndexedTexts, VectorIndex, indexed_texts
 from toolgate.types import Caller, Json
 
-__all__ = ["VectorIndexManagement"]
-
 
 class VectorIndexManagement:
     """Shows and maintains the vectors that tools are found by."""

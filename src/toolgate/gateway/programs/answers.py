@@ -5,8 +5,6 @@ from toolgate.gateway.programs.run import Finished
 from toolgate.models.sandboxes import CallFailure, CallValue
 from toolgate.types import Json, json_array, json_object
 
-__all__ = ["answer_of", "result_of"]
-
 _MAX_LOG_CHARS = 2_000
 """Characters of a program's printed output in the answer (chosen)."""
 

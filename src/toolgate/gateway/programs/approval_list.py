@@ -10,8 +10,6 @@ from toolgate.gateway.programs.run import ParkedCall
 from toolgate.security.guards import APPROVAL_QUESTION
 from toolgate.types import Json, json_object
 
-__all__ = ["continuation_of", "parked_error", "questions_of", "waiting_of"]
-
 _ALL: Final = "approvals"
 """Key of the question about all calls; keys of single calls start with their number."""
 

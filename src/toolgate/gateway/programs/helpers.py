@@ -16,8 +16,6 @@ from toolgate.models.sandboxes import HostCall, HostFunction
 from toolgate.store import Store, StoredResult
 from toolgate.types import Caller, Json
 
-__all__ = ["HELPER_FUNCTIONS", "VALUES", "ProgramHelpers", "is_helper", "name_of_value"]
-
 VALUES: Final = "value-"
 """Prefix of the ids of stored values."""
 

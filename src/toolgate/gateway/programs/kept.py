@@ -12,8 +12,6 @@ from toolgate.gateway.programs.run import ParkedCall
 from toolgate.store import Store
 from toolgate.types import Caller, Json, json_array, json_object
 
-__all__ = ["KeptProgram", "KeptPrograms", "KeptValue"]
-
 _MOST = 1_000
 """Entries of each kind in a list (chosen)."""
 

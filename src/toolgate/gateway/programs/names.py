@@ -8,16 +8,6 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from hashlib import sha256
 
-__all__ = [
-    "NamedFunctions",
-    "advice_on",
-    "function_names",
-    "module_name",
-    "named_functions",
-    "without_fence",
-    "words_of",
-]
-
 _HELPERS = ("search", "describe", "select", "store", "load", "main")
 """Functions of programs that are not tools."""
 

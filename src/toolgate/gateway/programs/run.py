@@ -17,8 +17,6 @@ from toolgate.models.sandboxes import (
 )
 from toolgate.types import Json
 
-__all__ = ["CallTool", "Finished", "Parked", "ParkedCall", "ProgramRun"]
-
 _PARALLEL = 8
 """Calls of a program that run at the same time (chosen)."""
 

@@ -13,8 +13,6 @@ from typing import Any, Final, Literal, Optional, Union
 from toolgate.errors import PackError, ProgramError
 from toolgate.types import Json
 
-__all__ = ["SavedProgram", "check_inputs", "main_of", "read_saved"]
-
 _PLAIN: Final[Mapping[str, Any]] = {
     "str": str,
     "int": int,

@@ -59,8 +59,6 @@ from toolgate.settings import ProgramSettings
 from toolgate.store import StoredProgram
 from toolgate.types import Caller, Json, Peer, json_array, json_object
 
-__all__ = ["PrepareArguments", "ProgramService"]
-
 _WHOLE_RESULT_TOKENS = 1_000_000
 """So large that results are not cut here: the caller of the tool cuts them."""
 

@@ -10,8 +10,6 @@ from toolgate.base import json_text
 from toolgate.models.sandboxes import HostFunction
 from toolgate.types import Json, json_array, json_object
 
-__all__ = ["host_function", "named_arguments"]
-
 _MAX_DEPTH = 6
 """Levels of nested schemas with types; deeper values may be anything (chosen)."""
 _MAX_TYPES = 60

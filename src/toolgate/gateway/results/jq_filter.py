@@ -9,8 +9,6 @@ from toolgate.base import json_text
 from toolgate.base.processes.worker import WorkerError, WorkerPool, WorkersBusyError
 from toolgate.errors import ArgumentError
 
-__all__ = ["FilterError", "JqFilter"]
-
 log = logging.getLogger(__name__)
 
 _TIMEOUT_S: Final = 5.0

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import Any, Final, Protocol, cast
 
-__all__ = ["answer"]
-
 _PROGRAM: Final = """\
 def env: {}; def modulemeta: error("modulemeta is not allowed"); {} as $ENV | (
 %s

@@ -7,8 +7,6 @@ from typing import Any, Final, cast
 from toolgate.gateway.execution import STRUCTURED_MARK, text_of_block
 from toolgate.types import Json
 
-__all__ = ["describe", "read_result", "read_text", "suggest_filter"]
-
 _MAX_KEYS: Final = 30
 """Keys that a message names (chosen)."""
 

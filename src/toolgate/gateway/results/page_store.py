@@ -21,8 +21,6 @@ from toolgate.types import (
     Json,
 )
 
-__all__ = ["PagedResults"]
-
 log = logging.getLogger(__name__)
 
 _HANDLE_PURPOSE = "handle"

@@ -13,8 +13,6 @@ from toolgate.gateway.results.json_values import describe, read_result, read_tex
 from toolgate.gateway.results.page_store import PagedResults
 from toolgate.types import Caller, Json, json_array
 
-__all__ = ["ResultShaper"]
-
 
 class ResultShaper:
     """Filters and formats results."""

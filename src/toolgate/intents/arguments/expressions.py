@@ -6,31 +6,6 @@ from typing import Final
 from toolgate.intents.dates.vocabulary import NUMBERS, ROLLING, TIME_UNITS, UNITS
 from toolgate.intents.patterns import late_pattern
 
-__all__ = [
-    "CALLED",
-    "CLOSERS",
-    "COUNTED",
-    "COUNTS",
-    "EMAIL",
-    "FILLER",
-    "NAMED",
-    "NO_COUNT_BEFORE",
-    "NO_WORDS",
-    "NUMBERED",
-    "ONE_PERIOD",
-    "PAIR",
-    "PATH",
-    "PERIOD",
-    "QUOTED",
-    "SECONDS",
-    "UNIT_DAYS",
-    "UNIT_FOLLOWS",
-    "URL",
-    "WITH",
-    "WITHOUT",
-    "YES_WORDS",
-]
-
 PAIR: Final = late_pattern(
     r"""
     (?<![\w-])(?:--?)?["'`]?(?P<key>[A-Za-z_][\w.-]{0,63})["'`]?

@@ -12,8 +12,6 @@ from toolgate.intents.arguments.message import ArgumentMessage, Offsets, ReadVal
 from toolgate.intents.arguments.prepared_spec import PreparedSpec
 from toolgate.intents.patterns import HAN, late_pattern
 
-__all__ = ["read_link"]
-
 _QUOTED: Final = "\"'`\u201c\u201d\u201e\u00ab\u00bb"
 _LETTER: Final = rf"(?:[^\W{HAN}]|\$)"
 _NAME: Final = (

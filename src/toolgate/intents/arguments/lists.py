@@ -8,8 +8,6 @@ from toolgate.intents.arguments.prepared_spec import PreparedSpec
 from toolgate.intents.patterns import late_pattern
 from toolgate.intents.text import fold
 
-__all__ = ["list_items", "read_list"]
-
 _QUOTES: Final = "\"'`\u201c\u201d\u201e\u00ab\u00bb\u2018\u2019 "
 
 _QUOTED: Final = late_pattern(r"[\"'`\u201c\u201e\u00ab\u2018]([^\"'`\u201c\u201d\u00bb\u2019]+)")

@@ -9,8 +9,6 @@ from toolgate.intents.arguments.expressions import CLOSERS, QUOTED, URL
 from toolgate.intents.dates.parser import DateMatch, dates_in
 from toolgate.intents.text import Folded, fold
 
-__all__ = ["ArgumentMessage", "Offsets", "ReadValue"]
-
 Offsets: TypeAlias = tuple[int, int]
 
 ReadValue: TypeAlias = tuple[object, Offsets]

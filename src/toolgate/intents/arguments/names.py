@@ -10,8 +10,6 @@ from toolgate.intents.base import ArgumentSpec
 from toolgate.intents.patterns import HAN
 from toolgate.intents.spelling import LEAST_LETTERS, nearest_word
 
-__all__ = ["cased", "known_value", "read_known_value", "read_name"]
-
 _WORD: Final = re.compile(rf"[^\W{HAN}]+(?:[.-][^\W{HAN}]+)*|[{HAN}]+")
 _QUOTES: Final = "\"'`\u201c\u201d\u201e\u00ab\u00bb "
 

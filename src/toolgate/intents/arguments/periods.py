@@ -5,8 +5,6 @@ from typing import Final
 from toolgate.intents.arguments.message import ArgumentMessage, Offsets
 from toolgate.intents.patterns import late_pattern
 
-__all__ = ["unread_periods"]
-
 _OPENS: Final = late_pattern(
     r"(?<![\w-])(?:since|seit(?:dem)?|depuis|desde|sinds|sedert|between|zwischen|entre|tussen)"
     # Up to eight words of the same clause (chosen): a longer text rarely names a moment.

@@ -20,8 +20,6 @@ from toolgate.intents.base import ArgumentSpec
 from toolgate.intents.phrases import Phrase, compile_phrase
 from toolgate.intents.text import fold
 
-__all__ = ["PreparedSpec", "name_words", "prepare_spec"]
-
 _VERBS: Final = frozenset(
     [
         "include",
@@ -139,5 +137,6 @@ def name_words(name: str) -> list[str]:
 
 
 def alternatives(words: Iterable[str]) -> str:
+    """Return a pattern for any of the words, the longest first."""
     plain = sorted({word for word in words if word}, key=lambda word: (-len(word), word))
     return "|".join(r"\s+".join(map(re.escape, word.split())) for word in plain)

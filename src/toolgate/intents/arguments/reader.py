@@ -19,8 +19,6 @@ from toolgate.intents.base import Argument, ArgumentSpec, MessageSpan
 from toolgate.intents.dates.parser import DateMatch, find_dates
 from toolgate.intents.text import fold
 
-__all__ = ["ArgumentReader"]
-
 
 class ArgumentReader:
     """Reads the arguments of one intent or tool. Immutable; created once."""

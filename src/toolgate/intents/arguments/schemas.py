@@ -6,8 +6,6 @@ from typing import Any, Final, cast
 from toolgate.intents.arguments.prepared_spec import name_words
 from toolgate.intents.base import ArgumentKind, ArgumentSpec
 
-__all__ = ["specs_of_schema"]
-
 _SINCE: Final = frozenset({"since", "after", "from", "start", "begin", "earliest", "newer"})
 _UNTIL: Final = frozenset({"until", "before", "to", "end", "till", "latest", "older"})
 _COUNTS: Final = frozenset({"limit", "count", "top", "max", "results", "n", "size", "number"})

@@ -29,8 +29,6 @@ from toolgate.intents.base import ArgumentKind, ArgumentSpec
 from toolgate.intents.dates.parser import DateMatch, Moment
 from toolgate.intents.dates.vocabulary import NUMBERS, TIME_UNITS, UNITS
 
-__all__ = ["READERS", "date_value", "within_limits"]
-
 
 # Readers
 def _read_date(ready: PreparedSpec, message: ArgumentMessage) -> ReadValue | None:

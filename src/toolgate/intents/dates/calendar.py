@@ -8,20 +8,6 @@ from calendar import monthrange
 from datetime import date, timedelta
 from typing import Literal, TypeAlias
 
-__all__ = [
-    "Period",
-    "Unit",
-    "add_months",
-    "back",
-    "day",
-    "half",
-    "iso_week",
-    "month",
-    "quarter",
-    "season",
-    "unit_around",
-]
-
 Unit: TypeAlias = Literal["day", "week", "weekend", "month", "quarter", "half", "year"]
 Period: TypeAlias = tuple[date, date]
 

@@ -8,8 +8,6 @@ from toolgate.intents.dates import vocabulary as words
 from toolgate.intents.dates.tokens import DateText
 from toolgate.intents.dates.values import Connector, Name, as_day, digits
 
-__all__ = ["DateClock"]
-
 _HOUR: Final = re.compile(r"(\d{1,2})(?:([ap])m|h(\d\d)?)")
 
 # Words that may come between a day and a time of day.

@@ -17,8 +17,6 @@ from toolgate.intents.dates.values import (
     part_of_year,
 )
 
-__all__ = ["PAIR_SIGNS", "DateDays"]
-
 PAIR_SIGNS: Final = frozenset({"-", "\u2013"})
 """Signs between two days of a month."""
 

@@ -19,8 +19,6 @@ from toolgate.intents.dates.values import (
     part_of_year,
 )
 
-__all__ = ["CONNECTORS", "HOLIDAY_NAMES", "STARTERS", "DateNames"]
-
 _GERMAN: Final = frozenset(
     [
         *("dem", "den", "der", "vom", "zum", "seit", "ab", "bis", "nach", "vor", "zwischen"),

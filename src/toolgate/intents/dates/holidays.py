@@ -8,8 +8,6 @@ from collections.abc import Callable, Mapping
 from datetime import date, timedelta
 from typing import Final
 
-__all__ = ["HOLIDAYS"]
-
 
 def _fixed(month: int, day: int) -> Callable[[int], date]:
     return lambda year: date(year, month, day)

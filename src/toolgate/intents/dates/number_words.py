@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 from typing import Final
 
-__all__ = ["NUMBERS", "numbered_words"]
-
 
 def numbered_words(*rows: str) -> dict[str, int]:
     """Map each word of the n-th row to n."""

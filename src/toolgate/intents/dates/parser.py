@@ -23,8 +23,6 @@ from toolgate.intents.dates.expressions import (
 from toolgate.intents.dates.values import Connector, Moment, Name, as_day, day_of
 from toolgate.intents.text import Folded, fold
 
-__all__ = ["DateMatch", "Moment", "dates_in", "find_dates"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class DateMatch:

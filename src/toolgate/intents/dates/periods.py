@@ -8,8 +8,6 @@ from toolgate.intents.dates.calendar import Unit
 from toolgate.intents.dates.days import DateDays
 from toolgate.intents.dates.values import Connector, Name, as_day, part_of_year
 
-__all__ = ["DateUnits"]
-
 
 class DateUnits(DateDays):
     """Reads lengths of time and whole units."""

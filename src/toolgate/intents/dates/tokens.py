@@ -10,8 +10,6 @@ from toolgate.intents.dates.calendar import Unit
 from toolgate.intents.dates.values import Moment
 from toolgate.intents.text import Folded
 
-__all__ = ["DateText", "tokens_of"]
-
 _TOKEN: Final = re.compile(
     r"""
       (?P<elided>(?<!\w)(?:l|d|jusqu|qu)(?='))'

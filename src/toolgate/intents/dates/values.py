@@ -8,8 +8,6 @@ from typing import Literal, TypeAlias
 from toolgate.intents.dates import calendar
 from toolgate.intents.dates.calendar import Period
 
-__all__ = ["Connector", "Moment", "Name", "as_day", "day_of", "digits", "part_of_year"]
-
 Moment: TypeAlias = date | datetime
 """A day, or an aware UTC datetime if a time of day was named."""
 

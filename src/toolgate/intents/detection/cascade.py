@@ -9,8 +9,6 @@ from toolgate.intents.detection.keyword import EXACT, KeywordStage
 from toolgate.intents.detection.negation import refers_back, without_declined
 from toolgate.intents.semantic import split_requests
 
-__all__ = ["OVERRULES", "Cascade", "combine_stages"]
-
 _SIGNS: Final = " \t\r\n.,;!?"
 """Characters that ask for nothing."""
 

@@ -10,8 +10,6 @@ from typing import Final
 
 from toolgate.intents.patterns import late_pattern
 
-__all__ = ["without_courtesies"]
-
 _GREETING: Final = late_pattern(
     r"""^\s*(?:(?:
         (?:hi|hello|hey|hallo|moin|servus|salut|bonjour|bonsoir|hola|ol[áa]|oi|ciao|salve|hoi|dag

@@ -8,8 +8,6 @@ from toolgate.intents.base import NONE, Detection
 from toolgate.store import BatchWriter, DetectionOutcome, DetectionRepository, StoredDetection
 from toolgate.types import Caller
 
-__all__ = ["DetectionLog", "DetectionSource", "detection_row"]
-
 DetectionSource: TypeAlias = Literal["detect", "enrich", "knowledge"]
 """The operation that a message came with."""
 

@@ -35,15 +35,6 @@ from toolgate.intents.base import (
 from toolgate.intents.phrases import compile_phrase
 from toolgate.intents.text import lowered
 
-__all__ = [
-    "IntentFiles",
-    "builtin_pack_folder",
-    "load_intent",
-    "load_intents",
-    "read_intents",
-    "with_list_entries",
-]
-
 _UNSUPPORTED: Final = "unsupported.txt"
 _INTENT_KEYS: Final = frozenset(
     [

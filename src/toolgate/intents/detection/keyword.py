@@ -39,8 +39,6 @@ from toolgate.intents.phrases import Phrase, compile_phrase
 from toolgate.intents.spelling import LEAST_LETTERS, is_near
 from toolgate.intents.text import Folded, fold, lowered
 
-__all__ = ["EXACT", "PARTIAL", "KeywordStage"]
-
 # Both confidences are chosen, and documented in docs/intents.md: clients may rely on them.
 EXACT: Final = 0.9
 """Confidence of an exact keyword."""

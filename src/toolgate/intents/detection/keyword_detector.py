@@ -15,8 +15,6 @@ from toolgate.intents.detection.keyword import KeywordStage
 from toolgate.intents.detection.tool_choice import only_looks, tool_for_message
 from toolgate.types import json_object
 
-__all__ = ["IntentDetector", "detect", "supported_intents", "tool_for"]
-
 
 class IntentDetector:
     """Detects the intent of a message by keywords, and reads the arguments.

@@ -11,8 +11,6 @@ from typing import Final
 
 from toolgate.intents.patterns import late_pattern
 
-__all__ = ["asks_for_something", "is_mention"]
-
 _ASKS: Final = late_pattern(
     r"""[?？] | \b(?: please|pls|kindly | (?:can|could|would|will)\ (?:you|we|i)
       | needs?|wants?|should|must|let['’]?s|show|create|make|delete|remove|add

@@ -13,8 +13,6 @@ from toolgate.intents.detection.quotations import without_quotations
 from toolgate.intents.detection.statements import is_remark
 from toolgate.intents.patterns import late_pattern
 
-__all__ = ["refers_back", "without_declined"]
-
 _CLAUSE: Final = late_pattern(
     r"""[.;!?\n。;!?]+\s*|[,,]\s*
       | (?<!\s)\s++(?:but|sondern|aber|sino|pero|ma|mas|porém|maar)\s+

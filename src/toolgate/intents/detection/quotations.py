@@ -11,8 +11,6 @@ from typing import Final
 from toolgate.intents.detection.mentions import asks_for_something
 from toolgate.intents.patterns import late_pattern
 
-__all__ = ["without_quotations"]
-
 _QUOTED: Final = r"""\s*[:,]?\s*(?:["“”«„]\s?)(?P<quoted>[^"“”«»„]{1,400})["“”»]"""
 """A text in quotation marks; single ones could be apostrophes."""
 

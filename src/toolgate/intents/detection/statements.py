@@ -11,8 +11,6 @@ from typing import Final
 
 from toolgate.intents.patterns import late_pattern
 
-__all__ = ["is_remark"]
-
 _OPENING: Final = r"""^(?:(?:fyi|btw|haha|lol|funny|so|well|oh|ok|okay|yes|yeah|no|and|but
   |apparently
       |just\ so\ you\ know|by\ the\ way|ja|nein|also|übrigens|nur\ zur\ info|tja|oui|non|bon

@@ -14,8 +14,6 @@ from typing import Final
 from toolgate.intents.base import Intent
 from toolgate.intents.patterns import late_pattern
 
-__all__ = ["only_looks", "tool_for_message"]
-
 _ASKED: Final[Mapping[str, re.Pattern[str]]] = {
     "rename": late_pattern(
         r"""\b(?: re-?nam(?:e|ing) | umbenenn\w* | benenne\b.*\bum | umzubenennen | renomm\w+

@@ -26,8 +26,6 @@ from toolgate.intents.semantic.stage import Explanation
 from toolgate.models.embedders import Embedder
 from toolgate.search import in_english
 
-__all__ = ["Recognizer"]
-
 log = logging.getLogger(__name__)
 
 _PATIENCE_S = 1.0

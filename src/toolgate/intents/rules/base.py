@@ -6,8 +6,6 @@ from typing import Final, Protocol
 
 from toolgate.types import Caller
 
-__all__ = ["PASS_THROUGH", "STANDARD", "PackRules", "VariableSource"]
-
 PASS_THROUGH: Final = "PASS_THROUGH"  # noqa: S105 - no password
 """The whole answer to a message that has no rules."""
 

@@ -7,8 +7,6 @@ from typing import Final
 
 from toolgate.types import Caller
 
-__all__ = ["ConversationContext", "ConversationState"]
-
 # Largest number of conversations that are remembered (chosen).
 _MOST: Final = 10_000
 # Half an hour (chosen).

@@ -6,16 +6,6 @@ from typing import Final
 
 from toolgate.base.token_estimate import estimate_tokens
 
-__all__ = [
-    "CLOSING",
-    "RenderedRules",
-    "build_enriched_prompt",
-    "context_block",
-    "fit_budget",
-    "knowledge_text",
-    "quote_queries",
-]
-
 CLOSING: Final = (
     "If all required parameters are known, call the right tool now; otherwise ask the user for "
     "those that are missing."

@@ -2,8 +2,6 @@
 
 from typing import Final
 
-__all__ = ["CALL_FIRST", "INSTRUCTIONS"]
-
 CALL_FIRST: Final = (
     "Call processPrompt first for every request of the user, with the user's exact message. It "
     "answers with the rules and tools for that kind of work: follow them. If it answers "

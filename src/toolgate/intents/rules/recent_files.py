@@ -5,8 +5,6 @@ import os
 from pathlib import Path
 from typing import Final
 
-__all__ = ["recent_files"]
-
 # Chosen.
 _LOOKED_AT: Final = 20_000
 """Number of files after which the search of a workspace stops."""

@@ -12,8 +12,6 @@ from toolgate.intents.rules.base import STANDARD, PackRules, VariableSource
 from toolgate.intents.rules.template import Template
 from toolgate.types import Caller
 
-__all__ = ["IntentRule", "Rulebook"]
-
 log = logging.getLogger(__name__)
 
 _SOURCE_S: Final = 2.0

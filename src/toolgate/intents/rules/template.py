@@ -4,8 +4,6 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["Template"]
-
 _VARIABLE: Final = re.compile(r"\{\{([A-Za-z_][A-Za-z0-9_]*)\}\}")
 _BEGUN: Final = re.compile(r"\{\{([A-Z][A-Z0-9_]*)(?![A-Za-z0-9_}])|\{\{([A-Z][A-Z0-9_]*)\}(?!\})")
 

@@ -14,8 +14,6 @@ from anyio import to_thread
 from toolgate.intents.rules.recent_files import recent_files
 from toolgate.types import DEFAULT_PROJECT, Caller
 
-__all__ = ["WorkspaceVariables"]
-
 # Minimum number of seconds that the list of files stays valid (chosen).
 _FRESH_S: Final = 1.0
 # A pause of twenty times the duration: 5 % of the time (chosen).

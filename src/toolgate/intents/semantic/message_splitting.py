@@ -5,8 +5,6 @@ from functools import lru_cache
 
 from toolgate.intents.patterns import late_pattern
 
-__all__ = ["repeats_previous", "split_requests"]
-
 _BETWEEN = late_pattern(
     r"""[;\n]+ | [.!?]\s+ | ,\s*(?:and|then|also|und|dann|y|luego|et|puis|e|poi|en|dan)\s+ | ,\s+
       | \s+(?:and\s+then|and\s+also|as\s+well\s+as|and|then|plus)\s+

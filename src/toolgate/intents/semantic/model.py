@@ -21,16 +21,6 @@ from toolgate.intents.semantic.scores import (
 )
 from toolgate.intents.semantic.softmax import LinearModel
 
-__all__ = [
-    "HOPELESS",
-    "UNSUPPORTED",
-    "ClassScores",
-    "Prediction",
-    "PromptNeighbours",
-    "SemanticModel",
-    "TrainingSet",
-]
-
 UNSUPPORTED = ""
 """The class of known but unsupported examples; no intent has this name."""
 

@@ -11,8 +11,6 @@ from toolgate.intents.semantic.model import SemanticModel, TrainingSet
 from toolgate.intents.semantic.ngrams import COLUMNS, NgramVectorizer, fit_vectorizer
 from toolgate.intents.semantic.softmax import LinearModel
 
-__all__ = ["read_model", "write_model"]
-
 # Incremented when the parts of the file or the fit change; models of other versions are refitted.
 _FORMAT = "8"
 

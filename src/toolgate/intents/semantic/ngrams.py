@@ -21,17 +21,6 @@ from numpy.typing import NDArray
 
 from toolgate.intents.semantic.readings import readable_texts
 
-__all__ = [
-    "COLUMNS",
-    "FeatureCounts",
-    "NgramVectorizer",
-    "count_features",
-    "fit_vectorizer",
-    "folded_rows",
-    "normalize_text",
-    "vectorizer_from_counts",
-]
-
 COLUMNS = 1024
 """Length of a text's vector. 2,048 gives no better results on clinc150, banking77 and hwu64."""
 

@@ -20,8 +20,6 @@ from toolgate.intents.semantic.stage import CLEAR
 from toolgate.intents.semantic.training import words_of
 from toolgate.search import in_english
 
-__all__ = ["Claim", "compare_claims"]
-
 _NEAR: Final = 3.0
 """Weight of the log closeness relative to the log odds of the confidence (chosen)."""
 

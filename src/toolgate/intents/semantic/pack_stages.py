@@ -29,8 +29,6 @@ from toolgate.intents.semantic.stage import (
 )
 from toolgate.models.embedders import Embedder
 
-__all__ = ["PackStages"]
-
 
 class PackStages:
     """Detects intents by the example prompts of their packs, with one trained model per pack.

@@ -21,8 +21,6 @@ from toolgate.intents.semantic.readings import message_vectors
 from toolgate.intents.semantic.scores import Floats
 from toolgate.models.embedders import Embedder
 
-__all__ = ["LimitedModel", "MessagePredictions", "Predictor", "message_vector"]
-
 log = logging.getLogger(__name__)
 
 _REMEMBERED = 4_096

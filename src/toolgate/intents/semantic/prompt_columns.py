@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 
 from toolgate.intents.semantic.scores import Floats
 
-__all__ = ["MessageRow", "PromptColumns"]
-
 
 class MessageRow:
     """What a message is classified by, prepared for comparison with prompts."""

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from toolgate.models.embedders import Embedder, Vectors, embedded
 from toolgate.search import in_english
 
-__all__ = ["message_vectors", "readable_texts"]
-
 
 def readable_texts(texts: Sequence[str]) -> list[str]:
     """Return the texts, those of other supported languages word by word in English."""

@@ -6,20 +6,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "Floats",
-    "Indices",
-    "class_sums",
-    "closeness",
-    "fit_logistic_curve",
-    "log_closeness",
-    "log_odds",
-    "logistic",
-    "logistic_curve",
-    "quantize_rows",
-    "unit_rows",
-]
-
 Floats = NDArray[np.float32]
 
 Indices = NDArray[np.intp]

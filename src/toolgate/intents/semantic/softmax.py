@@ -15,13 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "LinearModel",
-    "TrainingCancelledError",
-    "fit_softmax",
-    "inverse_curvature",
-]
-
 Floats = NDArray[np.float32]
 
 # Chosen; between 3 and 20 are usual (Nocedal and Wright, section 7.2).

@@ -36,16 +36,6 @@ from toolgate.intents.semantic.training import fit, words_of
 from toolgate.models.embedders import Embedder
 from toolgate.search import languages_of
 
-__all__ = [
-    "CLEAR",
-    "Explanation",
-    "SemanticStage",
-    "confidence_of_part",
-    "nothing_detected",
-    "parts_of",
-    "training_set_of",
-]
-
 log = logging.getLogger(__name__)
 
 # Chosen.

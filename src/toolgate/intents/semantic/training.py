@@ -46,8 +46,6 @@ from toolgate.intents.semantic.scores import (
 )
 from toolgate.intents.semantic.softmax import LinearModel, fit_softmax, inverse_curvature
 
-__all__ = ["FOREIGN", "fit", "words_of"]
-
 FOREIGN = 0.025
 """Expected number of messages of the domain that no intent covers, per supported message."""
 

@@ -8,8 +8,6 @@ from toolgate.intents import NONE, Detection
 from toolgate.intents.rules import PASS_THROUGH, RenderedRules
 from toolgate.types import Json
 
-__all__ = ["RUNNERS_UP", "Advice", "Enrichment", "Knowledge"]
-
 # Chosen.
 RUNNERS_UP: Final = 3
 """Number of other intents that are named."""

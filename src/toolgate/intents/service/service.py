@@ -37,8 +37,6 @@ from toolgate.intents.service.tools import IntentBoost, Toolbox, is_read_only, t
 from toolgate.settings import RuleSettings
 from toolgate.types import Caller
 
-__all__ = ["IntentService"]
-
 # Characters from the start and from the end; both chosen.
 _FIRST_CHARS: Final = 6_000
 _LAST_CHARS: Final = 2_000

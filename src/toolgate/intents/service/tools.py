@@ -12,8 +12,6 @@ from toolgate.intents import Intent, IntentSet
 from toolgate.search import Hit, SearchAnswer, signature
 from toolgate.types import json_object
 
-__all__ = ["IntentBoost", "ToolNames", "Toolbox", "is_read_only", "tool_summary"]
-
 # Chosen.
 _FITS: Final = 0.5
 """A tool with at least this relevance from an intent fits, whatever its words are."""

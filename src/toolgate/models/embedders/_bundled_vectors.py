@@ -5,8 +5,6 @@ from importlib import import_module
 
 from toolgate.models.embedders.base import Vectors
 
-__all__ = ["bundled_vectors"]
-
 
 def bundled_vectors(texts: Sequence[str]) -> Vectors:
     """Return the vectors of texts, computed in the calling thread: about 50 µs per sentence.

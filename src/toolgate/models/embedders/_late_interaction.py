@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from toolgate.models.embedders._vector_table import VectorTable
 
-__all__ = ["compare_passages"]
-
 _SHORTEST: Final = 1e-6
 """Sums shorter than this count as zero, since their direction is noise (chosen)."""
 

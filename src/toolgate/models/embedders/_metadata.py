@@ -1,6 +1,4 @@
 """Metadata keys of exported ONNX models."""
 
-__all__ = ["PREFIX"]
-
 PREFIX = "toolgate."
 """Prefix of the keys `pooling`, `query_prefix`, `document_prefix` and `max_length`."""

@@ -26,8 +26,6 @@ from toolgate.models.embedders._metadata import PREFIX
 from toolgate.models.embedders.onnx import Options, build
 from toolgate.types import Json, json_array, json_object
 
-__all__ = ["Exported", "export"]
-
 _LIBRARIES = ("torch", "transformers", "onnx", "onnxruntime.quantization")
 _OPSET = 17
 """Version of the ONNX operators (chosen)."""

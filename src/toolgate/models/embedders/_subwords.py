@@ -9,8 +9,6 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-__all__ = ["LONGEST", "WordPieces"]
-
 LONGEST = 256
 """Subwords after which a text is cut."""
 

@@ -30,8 +30,6 @@ from numpy.typing import NDArray
 from toolgate.errors import EmbedderError
 from toolgate.models.embedders._subwords import WordPieces
 
-__all__ = ["PAIR_STEP", "TableRows", "VectorTable", "read_table"]
-
 PAIR_STEP = 32_768
 """Larger than the number of subwords, so that a pair is one number."""
 

@@ -16,8 +16,6 @@ from toolgate.models.embedders.base import (
     is_remote,
 )
 
-__all__ = ["FAR", "NEAR", "VerifiedEmbedder"]
-
 NEAR = ("Send an e-mail to a colleague.", "Send a colleague a mail message.")
 """Two texts with the same meaning."""
 

@@ -6,8 +6,6 @@ from typing import Literal, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Embedder", "Reads", "TextKind", "Vectors", "computes_at_once", "embedded", "is_remote"]
-
 Reads: TypeAlias = Literal["english", "many"]
 """Languages that a model was made for: `english` only, or `many`."""
 

@@ -20,8 +20,6 @@ from toolgate.models.embedders._vector_table import VectorTable, read_table
 from toolgate.models.embedders._verified import NEAR
 from toolgate.models.embedders.base import Reads, TextKind, Vectors
 
-__all__ = ["BundledEmbedder", "Options", "build", "table_vectors"]
-
 MODEL = Path(__file__).parent / "data" / "model.npz"
 """The table in the package."""
 

@@ -23,8 +23,6 @@ from toolgate.errors import EmbedderError
 from toolgate.models.embedders._metadata import PREFIX
 from toolgate.models.embedders.base import Reads, TextKind, Vectors
 
-__all__ = ["OnnxEmbedder", "Options", "build"]
-
 _MODEL = "model.onnx"
 _TOKENIZER = "tokenizer.json"
 _LONGEST = 512

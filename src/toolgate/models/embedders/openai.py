@@ -24,8 +24,6 @@ from toolgate.models.embedders.base import Reads, TextKind, Vectors
 from toolgate.models.http_session import HttpSession
 from toolgate.types import json_array, json_object
 
-__all__ = ["OpenAiEmbedder", "Options", "build"]
-
 log = logging.getLogger(__name__)
 
 _AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504})

@@ -40,8 +40,6 @@ from toolgate.models.llm.base import (
 from toolgate.settings import ModelTable
 from toolgate.types import PluginSpec
 
-__all__ = ["MakeModel", "ModelAttempt", "ModelRegistry", "RequestAttempt", "estimate_request"]
-
 log = logging.getLogger(__name__)
 
 _TIMEOUTS_S: Mapping[Purpose, float] = {

@@ -10,8 +10,6 @@ from urllib.request import getproxies, proxy_bypass
 import aiohttp
 import httpx2
 
-__all__ = ["Transport"]
-
 _KEPT_OPEN_S = 4.0
 """Less than the 5 s of many servers, so that no request uses a connection that is closing."""
 

@@ -17,17 +17,6 @@ from toolgate.errors import (
 )
 from toolgate.types import json_object
 
-__all__ = [
-    "broken_off",
-    "error_of",
-    "late",
-    "said_by",
-    "status_error",
-    "unreached",
-    "unreadable",
-    "wait_of",
-]
-
 _LONGEST = 300
 """Characters of a service's message: two or three lines (chosen)."""
 _CLASSES = re.compile(r"^(?:[\w.]*(?:Error|Exception)\s*[:(]\s*)+")

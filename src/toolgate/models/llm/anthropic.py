@@ -48,8 +48,6 @@ from toolgate.models.llm.base import (
 )
 from toolgate.types import Json, json_object
 
-__all__ = ["AnthropicModel", "Options", "build"]
-
 _PROVIDER = "anthropic"
 _REASONS: Mapping[str, FinishReason] = {
     "end_turn": "stop",

@@ -14,33 +14,6 @@ from toolgate.base.tracing import observe
 from toolgate.errors import ArgumentError
 from toolgate.types import Json, json_array, json_object
 
-__all__ = [
-    "NO_USAGE",
-    "CallArguments",
-    "CallEnd",
-    "CallStart",
-    "ChatModel",
-    "ChatRequest",
-    "Delta",
-    "Finish",
-    "FinishReason",
-    "Message",
-    "MessageAssembler",
-    "ModelReply",
-    "ProviderState",
-    "Purpose",
-    "Reasoning",
-    "Role",
-    "Text",
-    "TokenUsage",
-    "ToolCall",
-    "complete",
-    "gather",
-    "message_from",
-    "message_json",
-    "messages_from",
-]
-
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 """Author of a message; OpenAI's `developer` is read as `system`."""
 

@@ -46,8 +46,6 @@ from toolgate.models.llm.base import (
 )
 from toolgate.types import Json, json_object
 
-__all__ = ["GoogleModel", "Options", "build"]
-
 _PROVIDER = "google"
 _REASONS: Mapping[str, FinishReason] = {"STOP": "stop", "MAX_TOKENS": "length"}
 _FILTERED = frozenset(

@@ -45,8 +45,6 @@ from toolgate.models.llm.base import (
 )
 from toolgate.types import Json, json_array, json_object
 
-__all__ = ["OpenAIModel", "Options", "build"]
-
 _REPEATED_CHARS = 8
 """Shortest text that counts as a repetition if the last piece contains all of it again."""
 

@@ -27,8 +27,6 @@ from toolgate.models.llm.base import (
 )
 from toolgate.types import Json, json_array, json_object
 
-__all__ = ["Options", "ScriptedModel", "build"]
-
 _PIECE = 24
 """Characters of a streamed piece: several pieces for a short answer (chosen)."""
 

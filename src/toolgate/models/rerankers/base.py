@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Protocol, runtime_checkable
 
-__all__ = ["CandidatePassage", "Reranker", "reranked"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class CandidatePassage:

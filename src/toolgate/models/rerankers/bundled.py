@@ -19,8 +19,6 @@ from toolgate.models.embedders import embedded
 from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.models.rerankers.base import CandidatePassage
 
-__all__ = ["BundledReranker", "Options", "build"]
-
 _SENTENCE_END = re.compile(r"(?<=[.!?:])\s+|\n\s*\n|\n(?=\s*[-*#|\d])")
 _MOST_SENTENCES: Final = 60
 """Sentences of a passage that are compared; a passage of 300 tokens has about ten."""

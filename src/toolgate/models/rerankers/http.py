@@ -17,8 +17,6 @@ from toolgate.models.http_session import HttpSession
 from toolgate.models.rerankers.base import CandidatePassage
 from toolgate.types import json_array, json_object
 
-__all__ = ["HttpReranker", "Options", "build"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Options:

@@ -21,8 +21,6 @@ from toolgate.base.validation import check_ranges, unfit
 from toolgate.errors import RerankerError
 from toolgate.models.rerankers.base import CandidatePassage
 
-__all__ = ["OnnxReranker", "Options", "build"]
-
 _MODEL = "model.onnx"
 _TOKENIZER = "tokenizer.json"
 _CHARS_PER_TOKEN = 24

@@ -14,8 +14,6 @@ from difflib import get_close_matches
 from toolgate.models.sandboxes.base import HostFunction, Program
 from toolgate.types import json_array, json_object
 
-__all__ = ["type_problems"]
-
 _MAX_PROBLEMS = 8
 """Most type errors in one message (chosen)."""
 _MAX_KEYS = 20

@@ -8,8 +8,6 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any, TypeAlias, TypeVar
 
-__all__ = ["WorkerThreads"]
-
 ResultT = TypeVar("ResultT")
 
 _Work: TypeAlias = tuple[Callable[[], object], asyncio.AbstractEventLoop, "asyncio.Future[Any]"]

@@ -14,22 +14,6 @@ from typing import Any, Literal, Protocol, TypeAlias, cast, runtime_checkable
 from toolgate.errors import ProgramError
 from toolgate.types import Json
 
-__all__ = [
-    "CallFailure",
-    "CallValue",
-    "Completed",
-    "Execution",
-    "HostCall",
-    "HostFunction",
-    "HostModule",
-    "PendingCalls",
-    "Program",
-    "ProgramLimits",
-    "Sandbox",
-    "Step",
-    "json_value",
-]
-
 _MAX_BYTES = 32 << 20
 """Bytes of a value as JSON (chosen: more than any result that a client reads)."""
 

@@ -53,8 +53,6 @@ from toolgate.models.sandboxes.base import (
 )
 from toolgate.types import Json
 
-__all__ = ["MontySandbox", "Options", "build"]
-
 _TURN_S = 90.0
 """Seconds after which a process that ignores its own limits is killed; more than the highest
 `run_s`, with time to check types (chosen)."""

@@ -19,8 +19,6 @@ from toolgate.search.answer.signature import signature
 from toolgate.search.base import SearchAnswer
 from toolgate.types import Json, relevance_text
 
-__all__ = ["Discovery", "DiscoveryResult", "compose"]
-
 _SAFE_KEY = re.compile(r"[^\s()\"'`\x00-\x20\x7f-\xa0]+")
 _NOTICES_MOST = 6
 """Most notices in an answer; chosen."""

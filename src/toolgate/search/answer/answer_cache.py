@@ -15,8 +15,6 @@ import numpy as np
 
 from toolgate.search.base import SearchAnswer, SearchRequest
 
-__all__ = ["AnswerCache"]
-
 
 class AnswerCache:
     """The latest answers of one search."""

@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 from toolgate.search.base import SearchableTool
 from toolgate.search.tokenizer import IGNORED, fold, split_identifier, terms, words
 
-__all__ = ["Groups", "grouped"]
-
 _LEAST_SERVERS = 4
 """Fewest servers for which groups are derived; chosen."""
 

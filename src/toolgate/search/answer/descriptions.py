@@ -10,8 +10,6 @@ from toolgate.search.answer.safe_text import clean, cut
 from toolgate.search.answer.signature import signature
 from toolgate.types import Json, json_array, json_object
 
-__all__ = ["Description", "describe_tools"]
-
 _RESERVE_TOKENS = 60
 """Tokens of the budget reserved for the notice about what was left out; chosen."""
 _SHORT_CHARS = 300

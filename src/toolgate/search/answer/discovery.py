@@ -13,8 +13,6 @@ from toolgate.search.answer.safe_text import clean, cut
 from toolgate.search.relevance.calibration import Fit
 from toolgate.types import Json
 
-__all__ = ["DetailLevel", "Discovery", "fit", "notices_at"]
-
 FormT = TypeVar("FormT")
 
 

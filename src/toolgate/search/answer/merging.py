@@ -5,8 +5,6 @@ from dataclasses import replace
 from toolgate.search.base import Hit, SearchAnswer
 from toolgate.search.relevance.calibration import best_fit
 
-__all__ = ["with_contents"]
-
 _BESIDE = 2
 """Most contents in an answer about tools; chosen: most requests are about tools."""
 _LEAST = 0.5

@@ -18,8 +18,6 @@ from toolgate.search.answer.capability_groups import Groups, grouped
 from toolgate.search.base import SearchableTool
 from toolgate.search.semantic.near_duplicates import find_near_duplicates
 
-__all__ = ["Relations"]
-
 log = logging.getLogger(__name__)
 
 _SHORT_S = 0.5

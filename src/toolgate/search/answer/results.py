@@ -11,8 +11,6 @@ from toolgate.search.answer.signature import shape, signature
 from toolgate.search.base import Hit
 from toolgate.types import Json, json_object
 
-__all__ = ["SIGNATURE_CHARS", "DiscoveryResult", "card_of", "result_of"]
-
 _HINTS = ("title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 SIGNATURE_CHARS = 320
 """Most characters of a tool's parameters in an answer; chosen."""

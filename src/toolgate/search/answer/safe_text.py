@@ -4,8 +4,6 @@ import re
 import unicodedata
 from functools import lru_cache
 
-__all__ = ["clean", "cut", "summary"]
-
 _ESCAPE = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_].*?(?:\x1b\\|\x07|$)|[ -/]*[0-~])|\x9b[0-?]*[ -/]*[@-~]",
     re.DOTALL,

@@ -13,8 +13,6 @@ from toolgate.base.token_estimate import estimate_tokens
 from toolgate.search.answer.safe_text import clean, cut
 from toolgate.search.tokenizer import split_identifier, terms, words
 
-__all__ = ["server_summary"]
-
 _TOPICS = 3
 """Most words shown for a server; chosen."""
 _MAX_TOOLS = 200

@@ -14,8 +14,6 @@ from typing import Any, cast
 
 from toolgate.types import Json
 
-__all__ = ["shape", "signature"]
-
 _DEPTH = 3
 """Most levels of nested objects in a signature; chosen."""
 _NODES = 400

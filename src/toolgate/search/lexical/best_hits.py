@@ -12,8 +12,6 @@ from toolgate.search.tokenizer import (
     fold,
 )
 
-__all__ = ["allowed_by", "best_positions", "highest_scores", "interleave_hits"]
-
 _LANES = 16
 """Number of rows into which scores are folded to find the highest; chosen."""
 _TINY = float(np.finfo(np.float32).tiny)

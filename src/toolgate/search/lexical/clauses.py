@@ -4,8 +4,6 @@ import re
 
 from toolgate.search.lexical.stop_words import stop_words_of
 
-__all__ = ["clauses_of", "readable_share"]
-
 _CUT = re.compile(
     r"(?=[\s。！？；,atfn])"  # what any of these begins with: elsewhere only this is looked at
     r"(?:(?<=[.!?;])\s+|[\r\n]+|[。！？；]+"

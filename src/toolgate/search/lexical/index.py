@@ -38,8 +38,6 @@ from toolgate.search.tokenizer import (
     words,
 )
 
-__all__ = ["SEGMENTED_FROM", "build_state", "is_current", "restored"]
-
 _CUT = {"description": 8_000, "parameter texts": 4_000}
 """Most characters of a field that are read, 1,000 of other fields: limits hostile texts; chosen."""
 _PROSE = frozenset({"description", "parameter texts"})

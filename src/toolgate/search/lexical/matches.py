@@ -22,17 +22,6 @@ from toolgate.search.tokenizer import (
     words,
 )
 
-__all__ = [
-    "RequestWords",
-    "WordMatch",
-    "exact_matches",
-    "explanation_of",
-    "matched_words",
-    "positions_with_quotes",
-    "quoted_strings",
-    "share_of_name",
-]
-
 _PHRASE_CANDIDATES = 50
 """Number of best tools whose texts are searched for quoted strings: reading texts is slow;
 chosen."""

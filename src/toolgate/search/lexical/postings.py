@@ -14,21 +14,6 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "FIELDS",
-    "Patterns",
-    "Segment",
-    "TermCounts",
-    "Weights",
-    "WordIndex",
-    "build_segment",
-    "mean_lengths",
-    "read_counts",
-    "slots_of",
-    "terms_of",
-    "with_slots",
-]
-
 FIELDS = 6
 """Number of fields of a tool."""
 

@@ -20,19 +20,6 @@ from toolgate.search.tokenizer import (
     words_of_request,
 )
 
-__all__ = [
-    "QUERIES",
-    "QUERY_CHARS",
-    "WORDS_REMEMBERED",
-    "ParsedQuery",
-    "RequestReading",
-    "coverage",
-    "missing_words_notice",
-    "no_match_notice",
-    "parse_query",
-    "read_request",
-]
-
 QUERY_CHARS = 4_000
 """Most characters of a query that are searched; chosen."""
 QUERIES = 32

@@ -12,8 +12,6 @@ from toolgate.search.lexical.postings import (
 )
 from toolgate.search.lexical.tool_names import NameIndex, spellings_of
 
-__all__ = ["LexicalState"]
-
 
 @dataclass(frozen=True)
 class LexicalState:

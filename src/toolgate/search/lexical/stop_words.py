@@ -12,8 +12,6 @@ from pathlib import Path
 
 from toolgate.search.tokenizer import IGNORED, fold, words_of_request
 
-__all__ = ["STOP_WORDS", "stop_words_of"]
-
 STOP_WORDS = {
     code: frozenset(map(fold, small.split()))
     for code, small in json.loads(

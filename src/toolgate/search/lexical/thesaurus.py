@@ -11,8 +11,6 @@ from typing import Final, TypeAlias
 
 from toolgate.search.tokenizer import IGNORED, is_noise, terms_of, words_of_request
 
-__all__ = ["Concept", "Expression", "load_concepts", "related_terms"]
-
 _RELATED: Final = 0.5
 """Weight of a related word, against 1 for the word itself. Of 0.2, 0.35, 0.5 and 0.7 the one
 with the best first hits on short requests over 642 tools, without loss on long ones."""

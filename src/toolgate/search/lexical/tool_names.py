@@ -12,15 +12,6 @@ from numpy.typing import NDArray
 from toolgate.search.base import SearchableTool
 from toolgate.search.tokenizer import fold, fold_all
 
-__all__ = [
-    "NameIndex",
-    "joined_names",
-    "names_of",
-    "plain_name",
-    "renumbered",
-    "spellings_of",
-]
-
 _N_SPELLINGS = 5
 """Number of spellings that `spellings_of` returns for each tool."""
 

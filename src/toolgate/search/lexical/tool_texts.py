@@ -2,8 +2,6 @@
 
 from toolgate.search.base import SearchableTool
 
-__all__ = ["FIELD_NAMES", "field_texts"]
-
 FIELD_NAMES = ("name", "title", "server", "description", "parameters", "parameter texts")
 
 

@@ -16,18 +16,6 @@ import Stemmer
 from toolgate.search.lexical.stop_words import STOP_WORDS
 from toolgate.search.tokenizer import IGNORED, fold, fold_all, term_of, words_of_request
 
-__all__ = [
-    "DICTIONARIES",
-    "STEMMERS",
-    "EnglishReading",
-    "are_languages_loaded",
-    "expression_key",
-    "in_english",
-    "languages_of",
-    "load_languages",
-    "stem",
-]
-
 STEMMERS: Final = {
     "de": "german",
     "fr": "french",

@@ -12,8 +12,6 @@ from typing import Final
 from toolgate.search.lexical.state import LexicalState
 from toolgate.search.tokenizer import IGNORED, fold, term_of, words
 
-__all__ = ["without_values"]
-
 _MAY_HAVE = re.compile(r"""["“„«`'/\\@#:._$\d-]|[a-z][A-Z]""")
 """Matches nothing in a text without values, so that most requests need only this check."""
 _ADDRESS = re.compile(

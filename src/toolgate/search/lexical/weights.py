@@ -8,8 +8,6 @@ from toolgate.search.lexical.postings import (
     Weights,
 )
 
-__all__ = ["FieldWeights", "WordWeights"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class WordWeights:

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from toolgate.models.embedders import Embedder, embedded
 from toolgate.types import json_object
 
-__all__ = ["background_vectors"]
-
 _FILE = Path(__file__).with_name("background_texts.json")
 _MODELS = "bundled-"
 """Models to which the cutoff with a yardstick is fitted; for others, embedding the texts is

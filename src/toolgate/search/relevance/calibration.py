@@ -16,24 +16,6 @@ from typing import Final, Literal, NamedTuple
 
 from toolgate.search.relevance.typical_requests import KindMatch
 
-__all__ = [
-    "COMPETITORS",
-    "NAMED",
-    "Calibration",
-    "Evidence",
-    "Fit",
-    "FitModel",
-    "Judgement",
-    "best_fit",
-    "brevity",
-    "chance",
-    "hit_evidence",
-    "read_calibration",
-    "request_evidence",
-    "rivals_of",
-    "shortness",
-]
-
 _FILE = Path(__file__).with_name("calibration.json")
 _MOST = 0.99
 """The highest probability: only an exact name is certain; chosen."""

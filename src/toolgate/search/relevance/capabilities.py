@@ -14,8 +14,6 @@ from typing import cast
 from toolgate.search.tokenizer import split_identifier, terms, words
 from toolgate.types import json_array, json_object
 
-__all__ = ["capabilities_of"]
-
 _FILE = Path(__file__).with_name("capabilities.json")
 _READ_CHARS = 2_000
 """Most characters of a description that are read; chosen."""

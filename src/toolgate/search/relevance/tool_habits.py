@@ -13,8 +13,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["HabitLift", "HabitLifts", "ToolHabits"]
-
 _CONVERSATIONS = 250
 """Most conversations in memory, the last ones; chosen."""
 _USED = 5

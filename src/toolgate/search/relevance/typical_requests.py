@@ -25,8 +25,6 @@ from numpy.typing import NDArray
 from toolgate.models.embedders import Embedder, embedded
 from toolgate.search.tokenizer import words_of_request
 
-__all__ = ["SPACE", "KindMatch", "KindTexts", "TypicalRequests", "kind_texts", "typical_requests"]
-
 SPACE: Final = Path(__file__).with_name("kind_space.npz")
 """The space of kinds: `model`, the identity of the embedding model, and `space`, the projection."""
 

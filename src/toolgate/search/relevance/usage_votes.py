@@ -15,17 +15,6 @@ from numpy.typing import NDArray
 from toolgate.base.validation import check_ranges, unfit
 from toolgate.search.relevance.tool_habits import HabitLift, ToolHabits
 
-__all__ = [
-    "Support",
-    "UsageBoost",
-    "UsageHistory",
-    "UsageVotes",
-    "UsageWeights",
-    "apply_habits",
-    "apply_usage",
-    "mix_in_unboosted",
-]
-
 _BLOCK = 5
 """Size of a block of results in which some are reserved for hits found without the log; chosen."""
 

@@ -11,8 +11,6 @@ from typing import Final, NamedTuple
 
 from toolgate.search.tokenizer import split_identifier, term_of, terms_of, words, words_of_request
 
-__all__ = ["CHANGING", "READING", "Actions", "are_opposite", "requested_actions", "tool_actions"]
-
 Actions = frozenset[str]
 """Actions by the first column of the list."""
 

@@ -31,8 +31,6 @@ from toolgate.search.reranking.actions import (
 )
 from toolgate.search.tokenizer import split_identifier
 
-__all__ = ["RERANKED", "FirstHits", "HitEvidence", "evidence_of", "read_reranker", "reranked"]
-
 _FILE = Path(__file__).with_name("weights.json")
 RERANKED: Final = 20
 """Number of hits that are sorted."""

@@ -17,8 +17,6 @@ from toolgate.search.semantic.first_stage import DECIMALS, Cosines, HybridState
 from toolgate.search.semantic.tool_vector_store import ToolVectorStore, VectorSpace
 from toolgate.search.semantic.tool_vectors import rows_of
 
-__all__ = ["DatabaseSearch"]
-
 _NEAREST = 500
 """Most texts that the database returns for a request; chosen."""
 _BY_WORDS = 300

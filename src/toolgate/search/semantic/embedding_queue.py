@@ -29,8 +29,6 @@ from toolgate.search.semantic.tool_vectors import (
 )
 from toolgate.search.semantic.vector_cache import VectorCache
 
-__all__ = ["EmbeddingQueue"]
-
 log = logging.getLogger(__name__)
 
 Phase: TypeAlias = Literal["idle", "loading", "embedding", "keeping", "resting"]

@@ -18,17 +18,6 @@ from toolgate.search.lexical.state import LexicalState
 from toolgate.search.semantic.server_scores import ServerVectors, changed_servers, server_vectors
 from toolgate.search.semantic.tool_vectors import ToolVectors, singles, with_heads
 
-__all__ = [
-    "DECIMALS",
-    "FIRST_LOOK_FROM",
-    "Cosines",
-    "HybridState",
-    "TextScores",
-    "score_text",
-    "state_of",
-    "vectors_at",
-]
-
 FIRST_LOOK_FROM = 20_000
 """Number of tools from which heads are used for a preselection; chosen."""
 DECIMALS = 5

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from toolgate.search.semantic.first_stage import HybridState
 from toolgate.types import Json
 
-__all__ = ["VectorIndex", "per_server", "slots_of"]
-
 
 @runtime_checkable
 class VectorIndex(Protocol):

@@ -9,8 +9,6 @@ from toolgate.base.tracing import observe
 from toolgate.models.embedders import Embedder, TextKind, Vectors, embedded
 from toolgate.types import Json
 
-__all__ = ["SearchMetrics"]
-
 # Chosen: enough for a stable 99th percentile.
 _REMEMBERED = 1_000
 """Number of latest searches whose latency is stored."""

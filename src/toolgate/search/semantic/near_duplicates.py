@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from toolgate.search.base import SearchableTool
 from toolgate.search.tokenizer import fold, split_identifier, terms, words
 
-__all__ = ["find_near_duplicates"]
-
 _SAME_NAME = 0.7
 """Lowest cosine of two tools with the same words in their names; chosen."""
 

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from toolgate.models.embedders import Embedder, computes_at_once, is_remote
 from toolgate.search.semantic.metrics import SearchMetrics
 
-__all__ = ["QueryVectors"]
-
 log = logging.getLogger(__name__)
 
 _TIMEOUT_S = 0.3

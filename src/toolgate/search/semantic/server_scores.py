@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from toolgate.search.lexical.state import LexicalState
 from toolgate.search.semantic.tool_vectors import ToolVectors, singles
 
-__all__ = ["ServerVectors", "changed_servers", "nearness", "server_vectors"]
-
 _BLOCK = 2_048
 """Number of vectors added at a time, so that temporary values fit into the processor's cache;
 chosen."""

@@ -16,8 +16,6 @@ from toolgate.base.ids import utc_text
 from toolgate.store import StoredModel, TextLink, ToolTextRepository, escape_text
 from toolgate.store.vectors import ReceiveRows, VectorCollection, VectorMatch, VectorStore
 
-__all__ = ["ToolVectorStore", "VectorCounts", "VectorSpace"]
-
 _MODEL_DAYS = 30.0
 """Days for which vectors of a model are stored after its last use; chosen."""
 

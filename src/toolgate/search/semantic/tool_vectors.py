@@ -14,23 +14,6 @@ from toolgate.search.base import SearchableTool
 from toolgate.search.tokenizer import split_identifier
 from toolgate.store.vectors import KEY_BYTES
 
-__all__ = [
-    "HALF_FROM",
-    "TEXT_WEIGHTS",
-    "Heads",
-    "PendingText",
-    "TextHashes",
-    "ToolVectors",
-    "align_vectors",
-    "empty_rows",
-    "pending_texts",
-    "rows_of",
-    "singles",
-    "split_hashes",
-    "texts_of",
-    "with_heads",
-]
-
 TextHashes: TypeAlias = NDArray[np.uint64]
 """Shape (texts, 2): hashes of the embedded texts; 0 if one is unknown."""
 

@@ -26,8 +26,6 @@ from toolgate.search.semantic.tool_vectors import ToolVectors, split_hashes, tex
 from toolgate.store import TextLink
 from toolgate.types import DEFAULT_PROJECT
 
-__all__ = ["VectorCache"]
-
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")

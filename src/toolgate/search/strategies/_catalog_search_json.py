@@ -14,17 +14,6 @@ from toolgate.search.base import Hit, SearchableTool, SearchAnswer, SearchReques
 from toolgate.search.strategies._service_error import ServiceError
 from toolgate.types import Json, json_array, json_object
 
-__all__ = [
-    "CATALOG_SEARCH_VERSION",
-    "answer_body",
-    "catalog_search_schema",
-    "read_answer",
-    "request_body",
-    "share_of",
-    "tool_body",
-    "tools_of",
-]
-
 CATALOG_SEARCH_VERSION = 1
 """Version of the format; a missing version is 1."""
 

@@ -18,13 +18,6 @@ from toolgate.models.http_session import HttpSession
 from toolgate.search.strategies._service_error import ServiceError
 from toolgate.types import Json
 
-__all__ = [
-    "SUSPENDED",
-    "CircuitBreaker",
-    "JsonService",
-    "ServiceOptions",
-]
-
 SUSPENDED = "it failed several times and is left alone for a while"
 """Why a service is not called while its circuit breaker is open."""
 

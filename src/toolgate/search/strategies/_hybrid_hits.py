@@ -49,8 +49,6 @@ from toolgate.search.semantic.first_stage import (
 from toolgate.search.strategies._hybrid_options import Options
 from toolgate.search.strategies._hybrid_ranking import Ranking
 
-__all__ = ["HitBuilder"]
-
 # Three tiers of scores: the weighted sum in (0, 1], the same plus a quoted string, a name.
 PHRASE_SCORE = 2.0
 EXACT_SCORE = 4.0

@@ -6,8 +6,6 @@ from toolgate.base.validation import check_ranges
 from toolgate.search.lexical.weights import WordWeights
 from toolgate.search.relevance.usage_votes import UsageWeights
 
-__all__ = ["Options"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Options:

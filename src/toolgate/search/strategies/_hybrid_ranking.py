@@ -53,8 +53,6 @@ from toolgate.search.semantic.server_scores import nearness
 from toolgate.search.strategies._hybrid_options import Options
 from toolgate.search.tokenizer import fold, words_of_request
 
-__all__ = ["HybridRanker", "QueryTexts", "Ranking"]
-
 _FIRST = 2_000
 """Number of tools of a large index, the best of the first stage, whose full vectors are read;
 how often that finds the same: `docs/growth.md`."""

@@ -2,8 +2,6 @@
 
 from typing import Protocol, runtime_checkable
 
-__all__ = ["end", "ready"]
-
 
 @runtime_checkable
 class _HasReady(Protocol):

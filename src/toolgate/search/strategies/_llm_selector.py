@@ -17,8 +17,6 @@ from toolgate.search.strategies._catalog_search_json import share_of
 from toolgate.search.strategies._service_error import ServiceError
 from toolgate.types import Json, json_object
 
-__all__ = ["ChatPicker", "messages_for", "picked"]
-
 _DESCRIPTION_CHARS = 300
 """Most characters of a candidate's description; chosen."""
 _NAME_CHARS = 120

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 
 from toolgate.search.base import Hit, SearchRequest
 
-__all__ = ["answered", "within"]
-
 
 def answered(
     chosen: Sequence[Hit], local: Sequence[Hit], request: SearchRequest

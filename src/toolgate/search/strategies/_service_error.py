@@ -1,7 +1,5 @@
 """The failure of a search service; importing it loads no HTTP client."""
 
-__all__ = ["ServiceError"]
-
 
 class ServiceError(Exception):
     """There is no usable answer. The text says why in a few words, and contains no secret."""

@@ -38,8 +38,6 @@ from toolgate.search.lexical.weights import WordWeights
 from toolgate.search.relevance.calibration import Fit
 from toolgate.search.tokenizer import fold
 
-__all__ = ["Bm25Search", "Options", "build"]
-
 _HALF = 0.1
 """Share of a request for which relevance is 0.55; chosen, see `_relevance`."""
 _WEAK = 0.15

@@ -30,8 +30,6 @@ from toolgate.search.strategies._service_error import ServiceError
 from toolgate.search.tokenizer import fold
 from toolgate.types import Json
 
-__all__ = ["CloudSearch", "Options", "build"]
-
 log = logging.getLogger(__name__)
 
 

@@ -64,8 +64,6 @@ from toolgate.search.strategies._hybrid_options import Options
 from toolgate.search.strategies._hybrid_ranking import HybridRanker, QueryTexts
 from toolgate.types import Json
 
-__all__ = ["HybridSearch", "Options", "build"]
-
 _GROWTH = 1.25
 """Growth factor of the number of vectors before a large index starts to use new ones; chosen."""
 

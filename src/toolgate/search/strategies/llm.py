@@ -26,8 +26,6 @@ from toolgate.search.strategies._selected_hits import answered, within
 from toolgate.search.strategies._service_error import ServiceError
 from toolgate.types import Json, json_array, json_object
 
-__all__ = ["ModelSearch", "Options", "build"]
-
 log = logging.getLogger(__name__)
 
 _ANSWER_BYTES = 2**20

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 from toolgate.search import SearchableTool, SearchAnswer, SearchRequest, SearchStrategy
 
-__all__ = ["NoSearch", "Options", "build"]
-
 _REASON = (
     "The search for tools is switched off here. The tools are in the list of tools (tools/list):"
     " call them by their names."

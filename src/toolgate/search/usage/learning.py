@@ -37,8 +37,6 @@ from toolgate.store import (
 )
 from toolgate.types import Caller
 
-__all__ = ["Learned", "Learning", "LearningStatus"]
-
 log = logging.getLogger(__name__)
 
 _LOADED_MOST = 20_000

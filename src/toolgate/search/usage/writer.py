@@ -4,8 +4,6 @@ from collections.abc import Sequence
 
 from toolgate.store import BatchWriter, StoredSearch, StoredUse, UsageRepository
 
-__all__ = ["UsageLogWriter"]
-
 
 class UsageLogWriter(BatchWriter[StoredSearch | StoredUse]):
     """Writes searches and uses through one queue, so that their order stays."""

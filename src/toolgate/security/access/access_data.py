@@ -20,8 +20,6 @@ from toolgate.store import (
 )
 from toolgate.types import Json
 
-__all__ = ["AccessData", "AccessSnapshot", "project_table"]
-
 log = logging.getLogger(__name__)
 
 POLL_S = 0.4

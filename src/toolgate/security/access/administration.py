@@ -24,8 +24,6 @@ from toolgate.settings import GuardTable, ProjectTable, Settings
 from toolgate.store import Store, StoredGuard, StoredPermission, StoredProject, StoredToken
 from toolgate.types import DEFAULT_PROJECT, Caller, Json
 
-__all__ = ["AccessAdmin", "NewToken", "ProjectView"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class NewToken:

@@ -14,8 +14,6 @@ from toolgate.base.ids import new_id
 from toolgate.errors import StoreError
 from toolgate.store import AccessRepository, FullLimit, store_deadline
 
-__all__ = ["LEASE_S", "SharedSlots"]
-
 log = logging.getLogger(__name__)
 
 LEASE_S = 6.0

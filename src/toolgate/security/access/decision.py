@@ -7,16 +7,6 @@ import numpy as np
 
 from toolgate.types import Caller
 
-__all__ = [
-    "Access",
-    "AccessDecision",
-    "AllowAll",
-    "DecisionStep",
-    "Mask",
-    "Resource",
-    "ResourceSnapshot",
-]
-
 Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 """For each tool of a snapshot, whether the caller may see and run it. Must not be changed."""
 

@@ -10,17 +10,6 @@ from toolgate.security.access.limits import LIMITS
 from toolgate.settings import Settings
 from toolgate.types import Json, PluginSpec, json_array
 
-__all__ = [
-    "check_default_settings",
-    "check_name",
-    "check_project_search",
-    "check_project_settings",
-    "checked_limits",
-    "expiry_of",
-    "project_searches",
-]
-
-
 # Maximum length of a name. Chosen: it has to fit into a table.
 _MOST_NAME = 64
 

@@ -25,8 +25,6 @@ from toolgate.settings import LimitSettings, ToolLimitTable
 from toolgate.store import AccessRepository, DayUsage, acquired, store_deadline
 from toolgate.types import Caller
 
-__all__ = ["LIMITS", "CallLimits", "UsageLimits"]
-
 log = logging.getLogger(__name__)
 
 LIMITS = ("calls_per_minute", "concurrent_calls", "calls_per_day", "tokens_per_day")

@@ -6,8 +6,6 @@ from time import monotonic
 
 from toolgate.security.addresses import client_network
 
-__all__ = ["LoginFailures"]
-
 # Failures of one address, or with one token prefix, within `_WINDOW_S` seconds that are answered
 # without a delay. Chosen: a person who mistypes needs fewer, and guessing gains nothing from them.
 _MAX_FAILURES = 10

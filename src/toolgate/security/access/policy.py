@@ -35,8 +35,6 @@ from toolgate.security.access.tool_matrix import (
 )
 from toolgate.types import DEFAULT_PROJECT, Caller, ServerSpec
 
-__all__ = ["Policy", "PolicyInputs", "ProjectRules", "Resources"]
-
 log = logging.getLogger(__name__)
 
 # Maximum number of cached permission sets. Chosen: gateways have fewer kinds of callers.

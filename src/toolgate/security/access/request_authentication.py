@@ -17,8 +17,6 @@ from toolgate.security.access.login_failures import LoginFailures
 from toolgate.security.authn import Authenticator
 from toolgate.types import DEFAULT_PROJECT, LOCAL, Caller, Identity
 
-__all__ = ["Admission", "PresentedCredentials"]
-
 # Maximum length of a project name in a request. Chosen.
 _MAX_WORD = 200
 # The prefix of a token created by `toolgate tokens create`.

@@ -8,8 +8,6 @@ import posixpath
 import re
 from typing import Final
 
-__all__ = ["uri_readings"]
-
 _PARTS: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//[^/?#\\]*)?([^?#]*)(.*)", re.DOTALL)
 """Scheme, authority, path and the rest (RFC 3986)."""
 

@@ -10,20 +10,6 @@ from toolgate.errors import ArgumentError, SettingError
 from toolgate.settings import PermissionTable
 from toolgate.store import StoredPermission
 
-__all__ = [
-    "BUILT_IN",
-    "RIGHTS",
-    "AccessRule",
-    "Hint",
-    "Kind",
-    "check_who",
-    "glob",
-    "is_switched_on",
-    "parse_pattern",
-    "rules_of_file",
-    "rules_of_store",
-]
-
 Kind: TypeAlias = Literal["any", "server", "tool", "resource", "prompt", "right"]
 """Target of a rule. `any`: all tools, resources and prompts; `server`: those of servers."""
 

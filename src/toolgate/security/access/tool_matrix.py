@@ -12,9 +12,6 @@ from toolgate.security.access.decision import (
 )
 from toolgate.security.access.rules import AccessRule, glob
 
-__all__ = ["BitRow", "ToolMatrix", "compile_rules", "matches_pattern", "trusted_hints"]
-
-
 BitRow: TypeAlias = np.ndarray[Any, np.dtype[np.uint8]]
 
 

@@ -6,8 +6,6 @@ import secrets
 from toolgate.store import StoredToken
 from toolgate.types import Identity
 
-__all__ = ["digest_of", "identity_of", "new_prefix", "new_token"]
-
 
 def new_prefix() -> str:
     """Create the public part of a new token."""

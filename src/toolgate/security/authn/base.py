@@ -4,8 +4,6 @@ from typing import Protocol, runtime_checkable
 
 from toolgate.types import Identity
 
-__all__ = ["Authenticator"]
-
 
 @runtime_checkable
 class Authenticator(Protocol):

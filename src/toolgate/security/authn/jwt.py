@@ -25,8 +25,6 @@ from toolgate.base.ids import utc_now, utc_text_of
 from toolgate.errors import CredentialError, OptionError
 from toolgate.types import Identity, Json, json_array, json_object
 
-__all__ = ["JwtAuthenticator", "Options", "build"]
-
 log = logging.getLogger(__name__)
 
 _ALGORITHMS = frozenset(

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from toolgate.types import LOCAL, Identity
 
-__all__ = ["LocalAuthenticator", "Options", "build"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Options:

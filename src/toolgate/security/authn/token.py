@@ -15,8 +15,6 @@ from toolgate.security.authn._opaque_tokens import digest_of, identity_of
 from toolgate.store import StoredToken
 from toolgate.types import Identity
 
-__all__ = ["Options", "TokenAuthenticator", "build"]
-
 _FORM = re.compile(r"(tg_[0-9a-f]{8})_[A-Za-z0-9_-]{43}")
 _NOBODY = "0" * 64
 

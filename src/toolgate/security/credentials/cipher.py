@@ -5,8 +5,6 @@ import secrets
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-__all__ = ["decrypt", "encrypt"]
-
 # NIST SP 800-38D, section 5.2.1.1: 96 bits.
 _NONCE_BYTES = 12
 

@@ -8,15 +8,6 @@ from toolgate.base.ids import new_id, utc_text_of
 from toolgate.security.credentials.vault import DecryptedCredential
 from toolgate.types import Json, ServerSpec
 
-__all__ = [
-    "bearer_header",
-    "current_values",
-    "origin_of",
-    "public_details",
-    "static_credential",
-    "with_tokens",
-]
-
 
 def origin_of(spec: ServerSpec) -> str | None:
     """Return the origin that a credential is bound to; it is not sent to any other."""

@@ -28,18 +28,6 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-__all__ = [
-    "KeyFile",
-    "KeySource",
-    "Keyring",
-    "MasterKey",
-    "MemoryKeys",
-    "VariableKeys",
-    "key_source",
-    "new_key",
-    "source_of",
-]
-
 # Bytes of a key for AES-256.
 _BYTES = 32
 

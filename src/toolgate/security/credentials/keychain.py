@@ -18,8 +18,6 @@ from toolgate.errors import SettingError
 from toolgate.security.credentials.key_sources import KeySource, MasterKey, new_key
 from toolgate.store import CredentialKey, CredentialRepository, StoredCredential, WrappedKey
 
-__all__ = ["KeyRotation", "Keychain", "associated_data"]
-
 # Attempts to re-encrypt a row that others change meanwhile. Chosen.
 _TRIES = 20
 

@@ -9,8 +9,6 @@ from toolgate.security.credentials.login_view import LoginPage
 from toolgate.settings import CredentialSettings
 from toolgate.types import Json
 
-__all__ = ["PAGE", "LoginLinks"]
-
 PAGE = "/oauth/login/"
 """Path of the login pages; a signed ticket follows."""
 

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from toolgate.security.credentials.vault import DecryptedCredential
 from toolgate.types import Caller
 
-__all__ = ["LoginPage", "LoginRights", "LoginView", "StartedLogin", "login_view"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class LoginView:

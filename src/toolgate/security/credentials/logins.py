@@ -33,8 +33,6 @@ from toolgate.settings import CredentialSettings
 from toolgate.store import CredentialKey
 from toolgate.types import Caller, Json, ServerSpec, json_object
 
-__all__ = ["Logins", "is_browser_mark"]
-
 CALLBACK = "/oauth/callback"
 DOCUMENT = "/oauth/client.json"
 _METADATA = {

@@ -51,19 +51,6 @@ from toolgate.security.outbound import (
 )
 from toolgate.types import CredentialSpec, Json, ServerSpec
 
-__all__ = [
-    "GrantRefusedError",
-    "OAuthClient",
-    "OAuthTarget",
-    "TokenEndpoint",
-    "address_of",
-    "authorize_url",
-    "check_iss",
-    "client_of",
-    "new_proof",
-    "way_of",
-]
-
 _MetadataT = TypeVar("_MetadataT", bound=BaseModel)
 
 _ACCEPT = {"accept": "application/json"}

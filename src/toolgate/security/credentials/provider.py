@@ -32,8 +32,6 @@ from toolgate.security.credentials.vault import DecryptedCredential, Vault
 from toolgate.store import CredentialKey
 from toolgate.types import Caller, Json, ServerSpec, json_object
 
-__all__ = ["ConnectionCredential", "CredentialProvider"]
-
 log = logging.getLogger(__name__)
 
 # Seconds for which one process may renew a login. Chosen: longer than any response takes.

@@ -8,8 +8,6 @@ from toolgate.settings import redact
 from toolgate.store import StoredServer
 from toolgate.types import json_object
 
-__all__ = ["SealedConfigs", "has_plain_secrets"]
-
 
 def has_plain_secrets(row: StoredServer) -> bool:
     """Return whether a row contains secrets that can be read in the database."""

@@ -4,15 +4,6 @@ from toolgate.errors import ArgumentError
 from toolgate.store import CredentialKey
 from toolgate.types import DEFAULT_PROJECT, Caller, ServerSpec
 
-__all__ = [
-    "EVERYBODY",
-    "describe_subject",
-    "key_of",
-    "subject_named",
-    "subject_of",
-    "subject_of_project",
-]
-
 EVERYBODY = ""
 """The subject of credentials that all calls share."""
 

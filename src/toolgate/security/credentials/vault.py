@@ -8,8 +8,6 @@ from toolgate.security.credentials.keychain import Keychain, associated_data
 from toolgate.store import CredentialKey, CredentialRepository, StoredCredential
 from toolgate.types import Json, json_object
 
-__all__ = ["DecryptedCredential", "Vault"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class DecryptedCredential:

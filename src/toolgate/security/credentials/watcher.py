@@ -8,8 +8,6 @@ from toolgate.errors import StoreError
 from toolgate.security.credentials.vault import Vault
 from toolgate.store import CredentialKey
 
-__all__ = ["CredentialWatcher"]
-
 log = logging.getLogger(__name__)
 
 

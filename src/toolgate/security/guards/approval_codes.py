@@ -8,8 +8,6 @@ from collections import OrderedDict
 from toolgate.base.signing import Signer
 from toolgate.errors import ForbiddenError
 
-__all__ = ["ApprovalCodes"]
-
 _PURPOSE = "approval code"
 _CODE_CHARS = 8
 """Characters of a code, 5 bits each; chosen: 5 attempts succeed with a chance of 1 in 2 * 10^11."""

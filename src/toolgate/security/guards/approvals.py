@@ -39,8 +39,6 @@ from toolgate.settings import ApprovalSettings
 from toolgate.store import ApprovalFilter, ApprovalRepository, StoredApproval
 from toolgate.types import Caller, Json, Peer, json_object
 
-__all__ = ["ApprovalRecorder", "Approvals", "Clearance", "hash_of"]
-
 _PURPOSE = "approval"
 APPROVAL_QUESTION = "approval"
 # Seconds between checks whether another process has decided. Chosen.

@@ -9,8 +9,6 @@ from typing import TypeAlias, cast
 from toolgate.base import json_text
 from toolgate.types import Json
 
-__all__ = ["Place", "as_read", "is_deep", "texts_in", "unpacked", "values_at"]
-
 Place: TypeAlias = tuple[str | int, ...]
 """Names and numbers that lead to a value in arguments."""
 

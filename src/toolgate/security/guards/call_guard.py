@@ -26,8 +26,6 @@ from toolgate.security.guards.secret_detection import secret_scanner
 from toolgate.settings import GuardTable
 from toolgate.types import Json, json_object
 
-__all__ = ["ArgumentKind", "CallGuard", "CallGuards", "GuardedTool"]
-
 _DEEPEST = 100
 """Largest nesting depth of arguments; jsonschema-rs ends the process at some tens of thousands."""
 # Combinations of project and tool whose guards are cached. Chosen.

@@ -13,8 +13,6 @@ from toolgate.security.guards.call_guard import ArgumentKind, CallGuard, CallGua
 from toolgate.security.guards.guarded_peer import GuardedPeer
 from toolgate.types import Caller, Json, Peer, json_array, json_object
 
-__all__ = ["CallGuardChain", "GuardedCall"]
-
 # Characters of a value that are inspected in the event loop; larger ones go to a thread. Chosen.
 _SMALL: Final = 65_536
 

@@ -6,8 +6,6 @@ from toolgate.errors import CannotAskError, GuardError
 from toolgate.security.guards.call_guard import CallGuard
 from toolgate.types import Era, Json, Peer
 
-__all__ = ["CollectingPeer", "GuardedPeer"]
-
 Look = Callable[[Callable[[str, Json], tuple[Json, Json]], str, Json], Awaitable[tuple[Json, Json]]]
 
 

@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 from urllib.parse import unquote
 
-__all__ = ["PathReadings", "TooManyReadingsError"]
-
 _ALIKE: Final = str.maketrans("\u2215\u29f8\u2216\u29f9", "//\\\\")
 """Signs that Windows reads as slashes or backslashes, apart from those that NFKC covers."""
 

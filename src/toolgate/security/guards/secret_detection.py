@@ -18,14 +18,6 @@ from typing import Any, cast
 
 from toolgate.types import Json
 
-__all__ = [
-    "SecretDetector",
-    "SecretMatch",
-    "SecretScanner",
-    "secret_detectors",
-    "secret_scanner",
-]
-
 _DATA = Path(__file__).with_name("secrets.toml")
 _LONGEST = 4 * 2**20
 """Characters of one text that are searched; longer texts are data, such as an image."""

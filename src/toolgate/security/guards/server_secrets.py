@@ -14,8 +14,6 @@ from toolgate.errors import InvalidAnswerError, RpcError
 from toolgate.security.guards.secret_detection import secret_scanner
 from toolgate.types import Json
 
-__all__ = ["ServerSecrets"]
-
 _SECRET_SETTING: Final = re.compile(r"(?i)token|key|secret|passw|pwd|credential|auth|cookie|dsn")
 """Names of variables, headers, flags and parameters whose values are secrets."""
 

@@ -5,8 +5,6 @@ from toolgate.server.asgi.host_check import HostCheck
 from toolgate.server.asgi.parsing.messages import App, Receive, Scope, Send, with_header
 from toolgate.server.asgi.running_requests import OVERLOADED, SHUTTING_DOWN, RunningRequests
 
-__all__ = ["ApiGate"]
-
 
 class ApiGate:
     """Passes a request on to an API, or refuses it."""

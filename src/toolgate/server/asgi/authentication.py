@@ -11,21 +11,6 @@ from toolgate.server.asgi.parsing.messages import Scope
 from toolgate.settings import Settings
 from toolgate.types import COMMAND_LINE, Caller, Identity, Json
 
-__all__ = [
-    "ANONYMOUS",
-    "CALLER",
-    "IS_RELAYED",
-    "METADATA_PATH",
-    "challenge_headers",
-    "metadata_path",
-    "path_project",
-    "presented_credentials",
-    "public_address",
-    "refusal_data",
-    "refusal_status",
-    "resource_metadata",
-]
-
 IS_RELAYED: ContextVar[bool] = ContextVar("relayed", default=False)
 """Whether the request came through a `toolgate stdio` of the same user, which mirrors no
 parameters in headers."""

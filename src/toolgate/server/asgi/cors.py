@@ -4,8 +4,6 @@ from toolgate.server.asgi.host_check import HostCheck
 from toolgate.server.asgi.parsing.headers import HEADERS, header
 from toolgate.server.asgi.parsing.messages import App, Receive, Scope, Send, with_header
 
-__all__ = ["Cors"]
-
 _PREFLIGHT_MAX_AGE_S = b"600"
 """How long browsers remember a preflight answer; the limit that Chromium applied for years."""
 

@@ -24,8 +24,6 @@ from toolgate.server.asgi.parsing.messages import (
 )
 from toolgate.types import Json
 
-__all__ = ["send_error", "send_failure"]
-
 log = logging.getLogger(__name__)
 
 _STATUS: Mapping[str, int] = {

@@ -7,8 +7,6 @@ from toolgate.security.addresses import parse_address
 from toolgate.server.asgi.parsing.headers import header_in
 from toolgate.server.asgi.parsing.messages import Scope
 
-__all__ = ["ForwardedHeaders"]
-
 
 class ForwardedHeaders:
     """Applies `X-Forwarded-*` headers of trusted proxies, and strips the gateway's path.

@@ -12,8 +12,6 @@ from toolgate.security.addresses import is_loopback, parse_address
 from toolgate.server.asgi.parsing.headers import HEADERS
 from toolgate.server.asgi.parsing.messages import Scope
 
-__all__ = ["HostCheck", "HostRefusal"]
-
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _MAX_REMEMBERED = 1024
 """Pairs of `Host` and `Origin` whose decision is cached; chosen."""

@@ -9,8 +9,6 @@ from toolgate.server.asgi.parsing.http_parser import CONNECTION
 from toolgate.server.asgi.parsing.messages import Scope
 from toolgate.server.asgi.peer_process import has_other_users, is_same_user
 
-__all__ = ["LocalKey", "LocalUsers"]
-
 _OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 """Paths that need no credentials."""
 

@@ -4,8 +4,6 @@ import asyncio
 
 from toolgate.base.processes.memory import trim
 
-__all__ = ["MemoryRelease"]
-
 TRIM_AFTER_S = 1.5
 """Seconds between the last large message and the release; chosen, so that a burst causes one
 release."""

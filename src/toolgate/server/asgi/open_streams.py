@@ -11,8 +11,6 @@ from toolgate.security.access import Admission, PresentedCredentials
 from toolgate.server.asgi.authentication import ANONYMOUS
 from toolgate.types import Caller
 
-__all__ = ["OpenStreams"]
-
 _CHECK_EVERY_S = 30.0
 """Seconds between checks whether callers still have access, for tokens that expire; chosen."""
 

@@ -12,8 +12,6 @@ from pathlib import Path
 
 import anyio
 
-__all__ = ["has_other_users", "is_same_user"]
-
 _PEOPLE = range(500 if sys.platform == "darwin" else 1000, 60_000)
 """Ids of human users, by the conventions of the platforms."""
 

@@ -18,8 +18,6 @@ from toolgate.server.asgi.parsing.messages import App, Receive, Scope, Send, sen
 from toolgate.server.asgi.response import ResponseMonitor
 from toolgate.server.asgi.running_requests import RunningRequests
 
-__all__ = ["BODY_BYTES", "JSONRPC_ID", "RequestContext", "path_template"]
-
 log = logging.getLogger(__name__)
 
 JSONRPC_ID = "toolgate.id"

@@ -2,8 +2,6 @@
 
 from toolgate.server.asgi.parsing.messages import Message, Send
 
-__all__ = ["ResponseMonitor", "send_empty", "send_redirect", "send_text"]
-
 _SECURITY_HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),

@@ -10,8 +10,6 @@ from typing import Any
 
 import anyio
 
-__all__ = ["OVERLOADED", "SHUTTING_DOWN", "RunningRequests"]
-
 OVERLOADED = (
     "The gateway is overloaded and refuses requests of callers that have most of them running."
     " Nothing was sent to a server. Repeat the request later."

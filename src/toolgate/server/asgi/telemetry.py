@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from toolgate.server.asgi.running_requests import RunningRequests
     from toolgate.telemetry import Metrics
 
-__all__ = ["record_telemetry"]
-
 
 @asynccontextmanager
 async def record_telemetry(

@@ -65,8 +65,6 @@ from toolgate.server.mcp.sdk_loader import SdkLoader
 from toolgate.server.mcp.summarize_body import FULL_PARAMS, summarize_body
 from toolgate.types import Caller, Json, json_object
 
-__all__ = ["McpEndpoint"]
-
 _CALLER = "toolgate.caller"
 _OPENING = "toolgate.opening"
 

@@ -33,8 +33,6 @@ from toolgate.server.mcp.result_shape import (
 )
 from toolgate.types import MODERN_VERSION, Caller, Era, Json
 
-__all__ = ["FastPath", "FastPathRequest"]
-
 _METHODS = frozenset({"tools/call", "tools/list", "server/discover"})
 _VERSION = MODERN_VERSION.encode()
 _PLAIN_HEADER = frozenset(range(0x20, 0x7F))

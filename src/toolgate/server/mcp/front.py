@@ -58,8 +58,6 @@ from toolgate.server.mcp.result_shape import (
 from toolgate.server.mcp.summarize_body import FULL_PARAMS
 from toolgate.types import Caller, Era, Json, json_object
 
-__all__ = ["McpServer"]
-
 log = logging.getLogger(__name__)
 
 PUSH_TIMEOUT_S = 10.0

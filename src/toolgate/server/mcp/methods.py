@@ -14,17 +14,6 @@ from toolgate.server.asgi.parsing.json_parser import INVALID_PARAMS, BadMessageE
 from toolgate.server.mcp.result_shape import LOG_LEVEL, PROTOCOL_VERSION
 from toolgate.types import Caller, Json, Peer
 
-__all__ = [
-    "LISTS",
-    "LOG_LEVELS",
-    "ClientProgram",
-    "McpMethods",
-    "check_call",
-    "check_list",
-    "check_meta",
-    "client_program",
-]
-
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 """Levels of log messages, from least to most severe."""
 

@@ -7,8 +7,6 @@ from toolgate.errors import CannotAskError
 from toolgate.server.mcp.methods import LOG_LEVELS
 from toolgate.types import Era, Json, json_object
 
-__all__ = ["Channel", "ClientPeer", "passes_log_level"]
-
 _ASKS = {
     "elicitation/create": "elicitation",
     "sampling/createMessage": "sampling",

@@ -14,8 +14,6 @@ from collections.abc import AsyncIterator, Generator, Iterator
 
 import anyio
 
-__all__ = ["LineReader", "LineWriter", "claim_standard_streams"]
-
 _CHUNK = 256 * 2**10
 """Bytes read at a time; chosen: four times the buffer of a pipe."""
 _LINES_AHEAD = 16

@@ -9,8 +9,6 @@ from secrets import token_hex
 from toolgate.base.json_text import dumps
 from toolgate.server.asgi.parsing.messages import Message, Scope, Send
 
-__all__ = ["fill_placeholder", "insert_placeholder"]
-
 _PREPARED = "toolgate.prepared"
 
 

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from toolgate.server.mcp.pipes import LineReader, LineWriter
     from toolgate.settings import ServeSettings
 
-__all__ = ["relay"]
-
 log = logging.getLogger(__name__)
 
 CONNECT_WITHIN_S = 5.0

@@ -10,8 +10,6 @@ from toolgate.base.json_text import dumps
 from toolgate.server.asgi.parsing.messages import Receive, Send
 from toolgate.types import Json
 
-__all__ = ["ResponseStream", "result_parts"]
-
 WATCH_AFTER_S = 0.05
 """Seconds after which a call is watched for a disconnecting client."""
 

@@ -15,24 +15,6 @@ from toolgate.server.asgi.parsing.json_parser import (
 )
 from toolgate.types import MODERN_VERSION, Era, Json, json_object
 
-__all__ = [
-    "ACCESS_CODE",
-    "CLIENT_CAPABILITIES",
-    "CLIENT_INFO",
-    "FORBIDDEN_CODE",
-    "HEADER_MISMATCH",
-    "LOG_LEVEL",
-    "PROTOCOL_VERSION",
-    "SERVER_INFO",
-    "SERVER_INFO_KEY",
-    "TTL_MS",
-    "discovery_answer",
-    "handshake_answer",
-    "http_status",
-    "rpc_error",
-    "shape",
-]
-
 log = logging.getLogger(__name__)
 
 _PREFIX = "io.modelcontextprotocol/"

@@ -4,8 +4,6 @@ from toolgate.server.asgi.parsing.headers import header, header_in
 from toolgate.server.asgi.parsing.json_parser import INVALID_REQUEST, error_bytes
 from toolgate.server.asgi.parsing.messages import Message, Scope, Send, send_json
 
-__all__ = ["explain_errors", "media_type_fault"]
-
 _KEPT = frozenset({b"allow", b"mcp-session-id"})
 _MEDIA_TYPES = frozenset({406, 415})
 

@@ -15,8 +15,6 @@ from toolgate.server.asgi.parsing.messages import App, Receive, Scope, Send
 if TYPE_CHECKING:
     from toolgate.server.mcp.front import McpServer
 
-__all__ = ["SdkLoader"]
-
 
 class SdkLoader:
     """The SDK's ASGI application; its first requests wait until it is imported."""

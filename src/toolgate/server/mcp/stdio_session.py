@@ -37,8 +37,6 @@ from toolgate.server.mcp.pipes import LineReader, LineWriter
 from toolgate.settings import ServeSettings
 from toolgate.types import Json, json_object
 
-__all__ = ["serve_lines"]
-
 log = logging.getLogger(__name__)
 
 _MOST_OPEN = 10_000

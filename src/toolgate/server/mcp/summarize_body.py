@@ -10,8 +10,6 @@ from typing import Any, cast
 from toolgate.base.json_text import dumps
 from toolgate.types import Json, json_object
 
-__all__ = ["FULL_PARAMS", "summarize_body"]
-
 FULL_PARAMS = "toolgate.params"
 """Key of the full parameters in a scope."""
 

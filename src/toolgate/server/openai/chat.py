@@ -71,8 +71,6 @@ from toolgate.server.openai.thread_names import (
 from toolgate.store import RESPONSE_PREFIX
 from toolgate.types import Caller, Json, json_object
 
-__all__ = ["ChatApi"]
-
 log = logging.getLogger(__name__)
 
 _STREAM_HEADERS = [

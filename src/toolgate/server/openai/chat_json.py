@@ -27,18 +27,6 @@ from toolgate.errors import (
 from toolgate.models.llm import messages_from
 from toolgate.types import Caller, Json, json_array, json_object
 
-__all__ = [
-    "CompletionOptions",
-    "chunk",
-    "completion",
-    "error_body",
-    "flag",
-    "read_completion",
-    "status_of",
-    "tools_of",
-    "usage_json",
-]
-
 _OURS: Final = frozenset(
     {
         "messages",

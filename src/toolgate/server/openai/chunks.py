@@ -9,8 +9,6 @@ from toolgate.chat import Event, Run
 from toolgate.server.openai.chat_json import CompletionOptions, chunk, error_body, usage_json
 from toolgate.types import Json
 
-__all__ = ["ChunkWriter"]
-
 _DONE = b"data: [DONE]\n\n"
 _VISIBLE = frozenset({"stream", "call", "completion", "error"})
 

@@ -14,8 +14,6 @@ from toolgate.errors import ArgumentError, UnknownModelError
 from toolgate.models.embedders import Embedder, TextKind, embedded
 from toolgate.types import Json, json_array
 
-__all__ = ["EmbeddingsRequest", "embeddings", "read_embeddings"]
-
 _MOST_TEXTS = 2_048
 """Largest number of texts in a request, as at OpenAI."""
 _NAME = "toolgate"

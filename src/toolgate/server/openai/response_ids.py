@@ -8,8 +8,6 @@ from toolgate.chat import ThreadService
 from toolgate.errors import ArgumentError, UnknownResponseError
 from toolgate.types import Caller, Json
 
-__all__ = ["ResponseId"]
-
 _PREFIX = "resp_"
 _PAGE = 200
 """Messages read at a time; chosen: most threads are shorter."""

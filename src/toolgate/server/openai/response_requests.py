@@ -13,8 +13,6 @@ from toolgate.server.openai.chat_json import CompletionOptions, flag, tools_of
 from toolgate.server.openai.response_ids import ResponseId
 from toolgate.types import Caller, Json, json_array, json_object
 
-__all__ = ["is_stored", "read_response"]
-
 _OURS = frozenset(
     {
         "conversation",

@@ -22,8 +22,6 @@ from toolgate.server.openai.chat_json import CompletionOptions, error_body
 from toolgate.server.openai.response_ids import ResponseId
 from toolgate.types import Caller, Json, json_array, json_object
 
-__all__ = ["ResponseWriter", "stored_response"]
-
 
 class ResponseWriter:
     """Converts a turn to a response, at once or as events."""

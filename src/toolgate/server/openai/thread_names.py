@@ -12,8 +12,6 @@ from toolgate.server.asgi.parsing.messages import Scope
 from toolgate.settings import ChatSettings
 from toolgate.types import Json, json_object
 
-__all__ = ["is_about_conversation", "names_thread_itself", "thread_from_user", "thread_of_request"]
-
 _HEADER = "X-Toolgate-Thread"
 _METADATA = "metadata."
 _MOST_ENCODED = 600

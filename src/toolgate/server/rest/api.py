@@ -14,8 +14,6 @@ from toolgate.server.asgi.parsing.headers import header
 from toolgate.server.asgi.parsing.messages import App as AsgiApp
 from toolgate.server.asgi.parsing.messages import Receive, Scope, Send
 
-__all__ = ["RestApi"]
-
 
 class RestApi:
     """Handles requests below `/api/v1/`; imports its routes on the first request."""

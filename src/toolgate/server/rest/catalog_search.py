@@ -53,8 +53,6 @@ from toolgate.server.asgi.parsing.messages import (
 from toolgate.settings import CatalogSearchSettings
 from toolgate.types import AuditRecord, Json, json_array
 
-__all__ = ["CatalogSearch"]
-
 log = logging.getLogger(__name__)
 
 _MOST_RESULTS = 100

@@ -33,8 +33,6 @@ from toolgate.server.asgi.parsing.messages import (
 )
 from toolgate.types import Caller
 
-__all__ = ["LoginPages"]
-
 
 class LoginPages:
     """Handles requests below `/oauth/`."""

@@ -19,19 +19,6 @@ from pydantic_core import CoreSchema
 from toolgate.base.validation import Input, SchemaGenerator
 from toolgate.types import DEFAULT_PROJECT, Json, json_object
 
-__all__ = [
-    "MAX_DAYS",
-    "MAX_PAGE",
-    "Answer",
-    "Body",
-    "NamedProject",
-    "PageOf",
-    "PageQuery",
-    "Query",
-    "TableFields",
-    "TextOrNull",
-]
-
 MAX_PAGE: Final = 1_000
 """Most items of one page (chosen)."""
 

@@ -14,8 +14,6 @@ from toolgate.server.rest.models import Answer, PageQuery
 from toolgate.server.rest.routing import Reply, RestRoute
 from toolgate.types import Json
 
-__all__ = ["openapi_document"]
-
 
 class ErrorContent(Answer):
     """What went wrong, for programs."""

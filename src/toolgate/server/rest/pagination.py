@@ -8,8 +8,6 @@ from toolgate.errors import ArgumentError
 from toolgate.server.rest.models import MAX_PAGE, PageQuery
 from toolgate.types import Json
 
-__all__ = ["paged"]
-
 
 def paged(body: Json, name: str, page: PageQuery) -> Json:
     """Return a body with one page of its list, or all of it without `limit` and `cursor`.

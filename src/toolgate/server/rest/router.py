@@ -32,8 +32,6 @@ from toolgate.server.rest.routes import (
 from toolgate.server.rest.routing import Call, PathEndpoint, RestRoute, Routes
 from toolgate.types import Json
 
-__all__ = ["ROUTES", "RestRouter"]
-
 _document = Routes()
 
 

@@ -25,8 +25,6 @@ from toolgate.server.rest.models import Body, PageQuery
 from toolgate.server.rest.pagination import paged
 from toolgate.types import Caller, Json
 
-__all__ = ["Call", "PathEndpoint", "Reply", "RestRoute", "Routes"]
-
 HandlerT = TypeVar("HandlerT", bound=Callable[..., Awaitable[object]])
 
 

@@ -14,8 +14,6 @@ from toolgate.settings import readable_name, server_name, server_spec
 from toolgate.settings.clients.supported import ClientFile, FoundServer
 from toolgate.types import ServerSpec, json_object
 
-__all__ = ["Choice", "choose_servers", "with_tilde"]
-
 State: TypeAlias = Literal["new", "same", "self", "elsewhere", "client_only", "broken"]
 """`new`: is imported. `same`: exists already. `self`: is Toolgate. `elsewhere`: belongs to a
 project that is not open. `client_only`: only its client can start it. `broken`: is invalid."""

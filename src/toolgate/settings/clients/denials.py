@@ -10,8 +10,6 @@ from toolgate.settings.clients.tool_lists import claude_code_denials, opencode_d
 from toolgate.settings.config_file import ConfigDocument, read_document
 from toolgate.types import Json, json_array, json_object
 
-__all__ = ["rule_files", "with_denials"]
-
 _CLAUDE_CODE_FILES = frozenset({".claude.json", ".mcp.json"})
 
 

@@ -11,15 +11,6 @@ from toolgate.settings.config_file import ConfigDocument, KeyPath
 from toolgate.settings.variables import find_inputs, to_input_variable
 from toolgate.types import Json, json_array, json_object
 
-__all__ = [
-    "OPENCODE_FILES",
-    "SERVER_KEYS",
-    "Translation",
-    "project_folder",
-    "server_tables",
-    "translate",
-]
-
 SERVER_KEYS: tuple[KeyPath, ...] = (
     ("mcpServers",),
     ("servers",),

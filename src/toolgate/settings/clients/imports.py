@@ -28,8 +28,6 @@ from toolgate.settings.tables.servers import ImportTable
 from toolgate.settings.variables import Scope
 from toolgate.types import Json, json_object
 
-__all__ = ["import_tables", "read_import"]
-
 
 def import_tables(
     document: ConfigDocument, root: Json, scope: Scope, reading: Reading

@@ -31,17 +31,6 @@ from toolgate.settings import (
 from toolgate.settings.clients.denials import rule_files, with_denials
 from toolgate.types import Json, json_object
 
-__all__ = [
-    "CLIENTS",
-    "Client",
-    "ClientFile",
-    "FoundServer",
-    "Launch",
-    "Machine",
-    "find",
-    "launch_of_this_program",
-]
-
 Platform: TypeAlias = Literal["linux", "darwin", "win32"]
 
 

@@ -10,8 +10,6 @@ from typing import cast
 
 from toolgate.types import Json, json_object
 
-__all__ = ["claude_code_denials", "listed_tools", "opencode_denials"]
-
 _BLOCKED = ("disabledTools", "disabled_tools", "excludeTools")
 """Keys of Kiro, Roo Code and Antigravity; Codex; Gemini CLI."""
 

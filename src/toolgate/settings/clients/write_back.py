@@ -17,8 +17,6 @@ from toolgate.settings import (
 from toolgate.settings.clients.supported import Client, ClientFile, FoundServer, Launch
 from toolgate.types import Json, json_array, json_object
 
-__all__ = ["with_toolgate"]
-
 
 def with_toolgate(file: ClientFile, launch: Launch, taken: Sequence[FoundServer]) -> str:
     """Return the text of a client's file with Toolgate in place of the servers that it took over.

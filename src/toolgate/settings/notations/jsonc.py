@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 
 from toolgate.types import Json
 
-__all__ = ["Repeated", "TextSpan", "parse", "plain", "spans"]
-
 _SPACES = " \t\r\n"
 
 _DECODER = json.JSONDecoder()

@@ -9,8 +9,6 @@ import yaml
 
 from toolgate.settings.notations.jsonc import TextSpan
 
-__all__ = ["parse", "spans"]
-
 _CORE_SCHEMA = {
     "bool": (r"true|True|TRUE|false|False|FALSE", "tTfF"),
     "int": (r"[-+]?(?:0|[1-9][0-9]*)|0x[0-9a-fA-F]+", "-+0123456789"),

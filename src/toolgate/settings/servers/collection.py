@@ -19,16 +19,6 @@ from toolgate.settings.variables import Missing
 from toolgate.settings.variables import replace as fill
 from toolgate.types import Json, ServerSpec
 
-__all__ = [
-    "Reading",
-    "add_server",
-    "editor_variables",
-    "leave_out",
-    "read_env_file",
-    "read_server_table",
-    "unusable_server",
-]
-
 
 @dataclass
 class Reading:

@@ -8,8 +8,6 @@ from toolgate.settings.servers.location import EntryLocation
 from toolgate.settings.table_reader import dotted
 from toolgate.settings.tables.servers import ServerTable
 
-__all__ = ["read_forward_headers"]
-
 _NAME: Final = re.compile(r"[!#$%&'+.^_`|~0-9A-Za-z-]+")
 """A header name (RFC 9110, section 5.1), without `*`, which could be mistaken for a pattern."""
 

@@ -6,8 +6,6 @@ from pathlib import Path
 from toolgate.settings.config_file import ConfigDocument, KeyPath
 from toolgate.settings.variables import Scope
 
-__all__ = ["EntryLocation"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class EntryLocation:

@@ -10,8 +10,6 @@ from toolgate.settings.table_reader import dotted
 from toolgate.settings.tables.servers import ParameterTable, ToolTable
 from toolgate.types import CALLER_VARIABLES, Json, ParameterOverride, ToolOverride
 
-__all__ = ["OVERRIDE_KEYS", "keep_caller_variables", "read_overrides", "redact_overrides"]
-
 OVERRIDE_KEYS = ("name", "description", "hide", "tags", "parameters")
 """Keys of a table `[server.NAME.tools.TOOL]` that change how the tool is offered."""
 

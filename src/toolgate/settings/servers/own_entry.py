@@ -7,8 +7,6 @@ from pathlib import PurePosixPath, PureWindowsPath
 from typing import cast
 from urllib.parse import urlsplit
 
-__all__ = ["is_toolgate"]
-
 _RUNNERS = frozenset({
     "uvx", "uv", "pipx", "npx", "bunx", "pnpm", "pnpx", "yarn", "bun", "python", "py", "env", "cmd",
     "sh", "bash", "zsh", "docker", "podman", "wsl", "mise", "poetry", "hatch",

@@ -31,14 +31,6 @@ from toolgate.types import (
     ToolOverride,
 )
 
-__all__ = [
-    "missing_problem",
-    "read_server",
-    "readable_name",
-    "redact",
-    "server_name",
-]
-
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,32}")
 
 _KINDS: Mapping[str, str] = {

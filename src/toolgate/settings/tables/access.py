@@ -6,17 +6,6 @@ from typing import Literal
 
 from toolgate.settings.tables.fields import DERIVED, between
 
-__all__ = [
-    "ApprovalSettings",
-    "AuthnSettings",
-    "CredentialSettings",
-    "GuardTable",
-    "LimitSettings",
-    "PermissionTable",
-    "ProjectTable",
-    "ToolLimitTable",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class CredentialSettings:

@@ -3,8 +3,6 @@
 from dataclasses import field
 from typing import TypeVar
 
-__all__ = ["DERIVED", "between"]
-
 DERIVED = {"derived": True}
 """Marks a field that no key sets: it says what was read."""
 

@@ -8,15 +8,6 @@ from typing import Literal, TypeAlias
 from toolgate.settings.folders import expand_home
 from toolgate.settings.tables.fields import between
 
-__all__ = [
-    "AuditSettings",
-    "LogLevel",
-    "LogSettings",
-    "MetricSettings",
-    "StoreSettings",
-    "TraceSettings",
-]
-
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 """How much is written."""
 

@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 
 from toolgate.settings.tables.fields import between
 
-__all__ = ["PackSettings", "RuleSettings"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class PackSettings:

@@ -6,8 +6,6 @@ from typing import Literal
 
 from toolgate.settings.tables.fields import between
 
-__all__ = ["ProgramSettings"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramSettings:

@@ -36,8 +36,6 @@ from toolgate.settings.tables.servers import ConnectionTable
 from toolgate.settings.tables.serving import OutboundSettings, ServeSettings, TlsSettings
 from toolgate.types import ServerSpec
 
-__all__ = ["META_TOOLS", "Settings"]
-
 META_TOOLS = (
     "tool_discovery",
     "tool_describe",

@@ -5,14 +5,6 @@ from dataclasses import dataclass, field
 
 from toolgate.settings.tables.fields import between
 
-__all__ = [
-    "CatalogSearchSettings",
-    "DiscoverySettings",
-    "ResultSettings",
-    "SearchSettings",
-    "UsageSettings",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class SearchSettings:

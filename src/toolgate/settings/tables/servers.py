@@ -6,16 +6,6 @@ from typing import Literal
 
 from toolgate.settings.tables.fields import between
 
-__all__ = [
-    "ConnectionTable",
-    "CredentialTable",
-    "ImportTable",
-    "ParameterTable",
-    "ServerTable",
-    "ToolTable",
-    "UpstreamTlsTable",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class CredentialTable:

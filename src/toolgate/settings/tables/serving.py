@@ -4,8 +4,6 @@ from dataclasses import dataclass
 
 from toolgate.settings.tables.fields import between
 
-__all__ = ["OutboundSettings", "ServeSettings", "TlsSettings"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class ServeSettings:

@@ -12,8 +12,6 @@ from toolgate.errors import StoreError
 from toolgate.store.engine import schema_version, sqlite_file
 from toolgate.store.engine import tables as _tables
 
-__all__ = ["copy_file", "opened", "replace_rows", "write_file"]
-
 _CHUNK = 100
 """Rows copied per statement (chosen: rows with documents are large)."""
 _BUSY_TIMEOUT_S = 5.0

@@ -19,8 +19,6 @@ from sqlalchemy.exc import DatabaseError, DBAPIError, OperationalError, SQLAlche
 from toolgate.errors import StoreError
 from toolgate.store.engine.deadline import TransactionAttempt, current_deadline
 
-__all__ = ["CHANGE_CHANNEL", "Insert", "SqlDatabase", "SqlRepository", "reads", "writes"]
-
 T = TypeVar("T")
 P = ParamSpec("P")
 RepositoryT = TypeVar("RepositoryT", bound="SqlRepository")

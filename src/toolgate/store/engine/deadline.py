@@ -12,8 +12,6 @@ import anyio
 
 from toolgate.errors import StoreError
 
-__all__ = ["StoreDeadline", "TransactionAttempt", "acquired", "current_deadline", "store_deadline"]
-
 T = TypeVar("T")
 
 _current: ContextVar["StoreDeadline | None"] = ContextVar("toolgate_patience", default=None)

@@ -7,8 +7,6 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from toolgate.store.base import SqlAccess
 
-__all__ = ["DriverSql", "placeholders", "portions", "reads", "writes"]
-
 T = TypeVar("T")
 P = ParamSpec("P")
 DriverT = TypeVar("DriverT", bound="DriverSql")

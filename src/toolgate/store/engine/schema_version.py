@@ -17,16 +17,6 @@ from toolgate.errors import StoreVersionError
 from toolgate.store.engine import tables as _tables
 from toolgate.types import DEFAULT_PROJECT
 
-__all__ = [
-    "SchemaStatus",
-    "add_first_rows",
-    "create",
-    "migrate",
-    "read_status",
-    "require_upgradable",
-    "schema_problems",
-]
-
 MIGRATIONS = Path(__file__).parents[1] / "migrations"
 
 

@@ -12,18 +12,6 @@ from sqlalchemy.pool import QueuePool, StaticPool
 
 from toolgate.base.private_folder import create_private_folder
 
-__all__ = [
-    "MEMORY",
-    "copy_file",
-    "copy_into",
-    "driver",
-    "file_engine",
-    "has_tables",
-    "lacks_index",
-    "prepare_file",
-    "rebuilding",
-]
-
 MEMORY = Path(":memory:")
 """Instead of a path: a database that exists as long as its engine."""
 

@@ -2,8 +2,6 @@
 
 import re
 
-__all__ = ["UNSUPPORTED_CHARACTERS", "escape_text", "unescape_text"]
-
 UNSUPPORTED_CHARACTERS = re.compile("[\x00\x1a\ud800-\udfff]")
 """Characters that must be escaped."""
 

@@ -6,18 +6,6 @@ from typing import Any, Literal, Protocol
 
 from toolgate.types import Json
 
-__all__ = [
-    "AccessRepository",
-    "CallGrant",
-    "DayUsage",
-    "FullLimit",
-    "ProjectRepository",
-    "StoredGuard",
-    "StoredPermission",
-    "StoredProject",
-    "StoredToken",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class StoredProject:

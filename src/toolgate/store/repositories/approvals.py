@@ -3,15 +3,6 @@
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
-__all__ = [
-    "ApprovalFilter",
-    "ApprovalRepository",
-    "ApprovalState",
-    "ProgramRepository",
-    "StoredApproval",
-    "StoredProgram",
-]
-
 ApprovalState: TypeAlias = Literal["waiting", "approved", "rejected", "used", "expired"]
 """`approved`: may run once. `used`: has started. `expired`: can no longer be decided or used."""
 

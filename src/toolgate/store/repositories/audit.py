@@ -6,19 +6,6 @@ from typing import Literal, Protocol
 
 from toolgate.types import AuditRecord
 
-__all__ = [
-    "DURATION_BOUNDS_MS",
-    "AuditAnchor",
-    "AuditChainEnds",
-    "AuditChainLink",
-    "AuditFilter",
-    "AuditRepository",
-    "AuditWriterRow",
-    "CallCount",
-    "ConversationCost",
-    "ToolUsage",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class AuditFilter:

@@ -7,8 +7,6 @@ from typing import Literal, Protocol
 from toolgate.store.repositories.tool_texts import ToolTextRepository
 from toolgate.types import EntryKind
 
-__all__ = ["CatalogRepository", "Fingerprint", "StoredSnapshot", "ToolVersion"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class StoredSnapshot:

@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-__all__ = ["CredentialKey", "CredentialRepository", "StoredCredential", "WrappedKey"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class CredentialKey:

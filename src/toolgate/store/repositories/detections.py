@@ -4,15 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol, TypeAlias
 
-__all__ = [
-    "DetectionCount",
-    "DetectionFilter",
-    "DetectionOutcome",
-    "DetectionRepository",
-    "StoredDetection",
-]
-
-
 DetectionOutcome: TypeAlias = Literal["found", "unsure", "none", "outside", "arguments"]
 """Result for a message: an intent was found, was doubtful (`unsure`), or was not found; or it
 turned out wrong afterwards, because the model called a tool of another intent (`outside`) or

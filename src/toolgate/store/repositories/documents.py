@@ -4,16 +4,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-__all__ = [
-    "DocumentRepository",
-    "PassageSource",
-    "StoredCollection",
-    "StoredDocument",
-    "StoredFailure",
-    "StoredPassage",
-    "WordCounts",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class StoredCollection:

@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-__all__ = ["ResultRepository", "ResultSummary", "StoredResult"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class StoredResult:

@@ -5,8 +5,6 @@ from typing import Protocol
 
 from toolgate.types import Json
 
-__all__ = ["ServerRepository", "StoredServer"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class StoredServer:

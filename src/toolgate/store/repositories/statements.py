@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
-__all__ = ["StatementOutcome", "StatementRepository", "StoredStatement"]
-
 StatementOutcome: TypeAlias = Literal["done", "refused", "failed"]
 """Result of a statement: it ran, was refused by Toolgate, or failed in the database."""
 

@@ -6,17 +6,6 @@ from typing import Any, Protocol
 
 from toolgate.types import Json
 
-__all__ = [
-    "PROJECT_THREAD",
-    "RESPONSE_PREFIX",
-    "StoredArtifact",
-    "StoredMessage",
-    "StoredSpending",
-    "StoredThread",
-    "ThreadRepository",
-    "TurnOpening",
-]
-
 PROJECT_THREAD = ""
 """Name and owner of the thread whose settings are those of its project."""
 

@@ -4,8 +4,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-__all__ = ["StoredModel", "TextLink", "ToolTextCounts", "ToolTextRepository", "UnlinkedTexts"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class StoredModel:

@@ -4,16 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
-__all__ = [
-    "StoredSearch",
-    "StoredUse",
-    "UsageEntry",
-    "UsageFilter",
-    "UsageRepository",
-    "UseOutcome",
-]
-
-
 UseOutcome: TypeAlias = Literal["ok", "error", "right", "wrong", "reworded"]
 """What happened to a tool that a search showed: called with or without success, rated by a
 person, or called with success after a reworded search."""

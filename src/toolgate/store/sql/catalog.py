@@ -25,8 +25,6 @@ from toolgate.store.sql import row_mapping
 from toolgate.store.sql.security.access import count_change
 from toolgate.store.sql.tool_texts import SqlToolTexts
 
-__all__ = ["SqlCatalog", "has_server", "mark_listed"]
-
 _MOST_VERSIONS: Final = 20
 """Stored versions of a tool (chosen)."""
 

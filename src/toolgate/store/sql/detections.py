@@ -15,8 +15,6 @@ from toolgate.store.repositories.detections import (
 )
 from toolgate.store.sql import row_mapping
 
-__all__ = ["SqlDetections"]
-
 _MAX_ROWS = 10_000
 """Most detections in a result; as in `DetectionFilter.limit`."""
 

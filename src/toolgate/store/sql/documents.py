@@ -24,8 +24,6 @@ from toolgate.store.repositories.documents import (
     WordCounts,
 )
 
-__all__ = ["SqlDocuments"]
-
 _LOCK = 0x746F6F6C646F6373
 """Key of the advisory lock for creating the word index: `tooldocs` in ASCII."""
 

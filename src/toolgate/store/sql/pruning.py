@@ -17,8 +17,6 @@ from toolgate.store.sql.catalog import has_server, mark_listed
 from toolgate.store.sql.threads import is_response
 from toolgate.store.sql.usage import is_orphan
 
-__all__ = ["Pruning"]
-
 _PORTION = 1000
 """Rows that are deleted in one transaction, so that writers never wait for long (chosen)."""
 

@@ -8,8 +8,6 @@ from toolgate.store.engine.text import escape_text
 from toolgate.store.repositories.results import ResultSummary, StoredResult
 from toolgate.store.sql.row_mapping import result_from, result_row, result_summary_from
 
-__all__ = ["SqlResults"]
-
 
 class SqlResults(SqlRepository):
     """Implements `ResultRepository`."""

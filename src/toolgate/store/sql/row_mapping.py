@@ -23,41 +23,6 @@ from toolgate.store.repositories.servers import StoredServer
 from toolgate.store.repositories.usage import StoredSearch, StoredUse
 from toolgate.types import AuditRecord, Json
 
-__all__ = [
-    "approval_from",
-    "approval_row",
-    "audit_from",
-    "audit_row",
-    "detection_count_from",
-    "detection_from",
-    "detection_row",
-    "fingerprint_from",
-    "fingerprint_row",
-    "guard_from",
-    "guard_row",
-    "permission_from",
-    "permission_row",
-    "program_from",
-    "program_row",
-    "project_from",
-    "project_row",
-    "result_from",
-    "result_row",
-    "result_summary_from",
-    "schema_from",
-    "schema_row",
-    "search_from",
-    "search_row",
-    "server_from",
-    "server_row",
-    "snapshot_from",
-    "snapshot_row",
-    "token_from",
-    "token_row",
-    "use_from",
-    "use_row",
-]
-
 _ROW_BYTES = 200
 """Bytes of an audit row besides its texts: numbers, headers, its two index entries."""
 

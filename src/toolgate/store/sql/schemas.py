@@ -9,8 +9,6 @@ from toolgate.store.engine.text import escape_text
 from toolgate.store.repositories.schemas import StoredSchema
 from toolgate.store.sql.row_mapping import schema_from, schema_row
 
-__all__ = ["SqlSchemas", "prune"]
-
 _MAX_VERSIONS = 10_000
 """Most versions in a result (chosen)."""
 

@@ -9,8 +9,6 @@ from toolgate.store.repositories.servers import StoredServer
 from toolgate.store.sql.row_mapping import server_from, server_row
 from toolgate.store.sql.security.access import count_change
 
-__all__ = ["SqlServers"]
-
 
 class SqlServers(SqlRepository):
     """Implements `ServerRepository`."""

@@ -9,8 +9,6 @@ from toolgate.store.engine.database import SqlRepository
 from toolgate.store.engine.text import escape_text, unescape_text
 from toolgate.store.repositories.statements import StatementOutcome, StoredStatement
 
-__all__ = ["SqlStatements"]
-
 _MAX_ROWS = 10_000
 """Most statements in a result (chosen)."""
 

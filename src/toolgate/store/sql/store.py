@@ -32,8 +32,6 @@ from toolgate.store.sql.threads import SqlThreads
 from toolgate.store.sql.tool_texts import SqlToolTexts
 from toolgate.store.sql.usage import SqlUsage
 
-__all__ = ["SqlStore"]
-
 
 class SqlStore(SqlDatabase):
     """What SQLite and PostgreSQL share; subclasses add their engine and maintenance."""

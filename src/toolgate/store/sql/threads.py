@@ -32,9 +32,6 @@ from toolgate.store.repositories.threads import (
 )
 from toolgate.types import Json
 
-__all__ = ["SqlThreads"]
-
-
 _ROW_BYTES = 200
 """Estimated bytes of a row besides its text."""
 

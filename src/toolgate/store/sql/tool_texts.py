@@ -13,8 +13,6 @@ from toolgate.store.repositories.tool_texts import (
     UnlinkedTexts,
 )
 
-__all__ = ["SqlToolTexts"]
-
 _TOUCHED_AFTER_S = 3_600.0
 """Seconds after which a model's time of last use is written again (chosen)."""
 

@@ -10,8 +10,6 @@ from toolgate.store.engine.text import escape_text
 from toolgate.store.repositories.usage import StoredSearch, StoredUse, UsageEntry, UsageFilter
 from toolgate.store.sql import row_mapping
 
-__all__ = ["SqlUsage", "is_orphan"]
-
 _PORTION = 500
 """Searches whose uses are read at once; well below SQLite's limit of 32,766 values."""
 

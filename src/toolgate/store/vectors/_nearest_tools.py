@@ -7,8 +7,6 @@ constant, so that the query can use its index.
 
 from typing import Any, Final
 
-__all__ = ["make_nearest_tools"]
-
 _SCANS_ON: Final = (0, 8)
 """First version of pgvector with iterative index scans, which go on if a filter excluded too
 much. https://github.com/pgvector/pgvector#iterative-index-scans"""

@@ -24,8 +24,6 @@ from toolgate.store.vectors.base import (
     VectorMatch,
 )
 
-__all__ = ["RemoteVectors", "is_numbered", "portions"]
-
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")

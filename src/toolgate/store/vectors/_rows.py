@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from toolgate.store.vectors.base import KEY_BYTES, Metric, Rows, VectorCollection, VectorMatch
 
-__all__ = ["TopMatches", "checked", "measured", "packed", "row_bytes", "unit", "unpacked"]
-
 _NORM_MOST = 1.02
 """Largest squared length of a `half` row; a longer one is damaged. Embedders return rows of
 length 1, means of them are shorter, and float16 rounds."""

@@ -22,8 +22,6 @@ from toolgate.store.vectors.base import (
     VectorMatch,
 )
 
-__all__ = ["CHUNK", "VIEW", "VIEW_SQL", "SqlVectors"]
-
 CHUNK = 4_096
 """Rows that are read at a time (chosen)."""
 

@@ -12,18 +12,6 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "KEY_BYTES",
-    "METRICS",
-    "Metric",
-    "Precision",
-    "ReceiveRows",
-    "Rows",
-    "VectorCollection",
-    "VectorMatch",
-    "VectorStore",
-]
-
 KEY_BYTES = 16
 """Length of a key in bytes."""
 

@@ -12,8 +12,6 @@ from pymilvus import DataType, MilvusClient  # pyright: ignore[reportMissingType
 from toolgate.store.vectors._remote import RemoteVectors, portions
 from toolgate.store.vectors.base import KEY_BYTES, Rows, VectorCollection, VectorStore
 
-__all__ = ["MilvusVectors", "Options", "build"]
-
 _AT_ONCE = 1_000
 """Vectors in a request (chosen)."""
 _PAGE = 10_000

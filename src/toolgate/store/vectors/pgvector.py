@@ -32,8 +32,6 @@ from toolgate.store.vectors.base import (
     VectorStore,
 )
 
-__all__ = ["Options", "PgVectors", "build"]
-
 log = logging.getLogger(__name__)
 
 _LOCK = 0x746F6F6C76656374

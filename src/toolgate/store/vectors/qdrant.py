@@ -17,8 +17,6 @@ from qdrant_client import QdrantClient, models
 from toolgate.store.vectors._remote import RemoteVectors, is_numbered, portions
 from toolgate.store.vectors.base import KEY_BYTES, Rows, VectorCollection, VectorStore
 
-__all__ = ["Options", "QdrantVectors", "build"]
-
 _AT_ONCE = 500
 """Vectors in a request (chosen)."""
 _PAGE = 10_000

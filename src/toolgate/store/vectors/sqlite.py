@@ -14,8 +14,6 @@ from toolgate.store.vectors._rows import packed
 from toolgate.store.vectors._sql import CHUNK, VIEW, VIEW_SQL, SqlVectors
 from toolgate.store.vectors.base import KEY_BYTES, Rows, VectorCollection, VectorStore
 
-__all__ = ["Options", "SqliteVectors", "build"]
-
 _MIB = 2**20
 """Bytes per MiB, as IEC 80000-13 defines it."""
 

@@ -19,8 +19,6 @@ import pytest
 from toolgate.errors import CredentialError
 from toolgate.security.authn import Authenticator
 
-__all__ = ["AuthenticatorContract"]
-
 FOREIGN = ("", " ", "x", "a.b.c", "Bearer x", "é" * 50, "\x00", "." * 100, "A" * 100_000, "a b")
 """Credentials of no kind."""
 

@@ -21,8 +21,6 @@ from hypothesis import strategies as st
 from toolgate.models.embedders import Embedder
 from toolgate.testing.contracts.search import HOSTILE_TEXTS
 
-__all__ = ["EmbedderContract"]
-
 _TEXTS = (
     "Open a new issue in a repository.",
     "What will the weather be in Tokyo tomorrow?",

@@ -46,8 +46,6 @@ from toolgate.models.llm import (
 from toolgate.testing.contracts._limits import HANG_S
 from toolgate.types import Json
 
-__all__ = ["ChatModelContract", "ModelServiceDouble", "ScriptedReply"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class ScriptedReply:

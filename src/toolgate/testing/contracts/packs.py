@@ -18,8 +18,6 @@ from toolgate.packs import Packs, PackState, load_pack, no_services
 from toolgate.settings import PackSettings
 from toolgate.testing.contracts._limits import HANG_S
 
-__all__ = ["PackContract"]
-
 
 class PackContract:
     """A folder is a valid and complete pack."""

@@ -17,8 +17,6 @@ import pytest
 from toolgate.models.rerankers import CandidatePassage, Reranker, reranked
 from toolgate.testing.contracts.search import HOSTILE_TEXTS
 
-__all__ = ["RerankerContract"]
-
 QUESTION = "How many days of paid leave do I have?"
 PASSAGES = (
     CandidatePassage(text="The canteen opens at eleven.", similarity=0.5, words=0.2),

@@ -29,8 +29,6 @@ from toolgate.models.sandboxes import (
     Sandbox,
 )
 
-__all__ = ["SandboxContract"]
-
 _FUNCTIONS = (
     HostFunction(
         name="create_issue",

@@ -18,8 +18,6 @@ from anyio import create_task_group
 
 from toolgate.search import SearchableTool, SearchAnswer, SearchRequest, SearchStrategy
 
-__all__ = ["HOSTILE_TEXTS", "SearchContract", "sample_tools"]
-
 HOSTILE_TEXTS = (
     "",
     " \n\t ",

@@ -36,17 +36,6 @@ from toolgate.testing.contracts._limits import HANG_S
 from toolgate.types import LEGACY_VERSION, Json
 from toolgate.upstream import Wire
 
-__all__ = [
-    "EndServer",
-    "MakeWire",
-    "TextWireContract",
-    "WireContract",
-    "WireRecorder",
-    "call",
-    "greet",
-    "happened",
-]
-
 MakeWire: TypeAlias = Callable[[], Wire]
 """Creates an unopened transport to the server of the test."""
 

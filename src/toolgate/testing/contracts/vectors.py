@@ -31,17 +31,6 @@ from toolgate.store.vectors import (
     VectorStore,
 )
 
-__all__ = [
-    "DIM",
-    "GROUPS",
-    "VectorContract",
-    "key_of",
-    "keys_of",
-    "loaded",
-    "new_collection",
-    "some_rows",
-]
-
 # Dimension of the vectors (chosen: enough for random directions to differ).
 DIM = 24
 

@@ -8,8 +8,6 @@ from typing import Any
 from toolgate.errors import CannotAskError
 from toolgate.types import Json, Peer
 
-__all__ = ["ASKABLE", "ASKABLE_CAPABILITIES", "ClientCall", "Deadline", "severity", "wait_for_any"]
-
 ASKABLE = {
     "elicitation/create": "elicitation",
     "sampling/createMessage": "sampling",

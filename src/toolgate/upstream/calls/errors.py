@@ -15,15 +15,6 @@ from toolgate.errors import (
 from toolgate.types import Json, ServerSpec, ServerStatus
 from toolgate.upstream.transports._jsonrpc import excerpt
 
-__all__ = [
-    "check_content",
-    "may_have_run_error",
-    "server_down_error",
-    "slow_start_error",
-    "timed_out_error",
-    "without_address",
-]
-
 _URL = re.compile(r"https?://[^\s'\"<>]+")
 
 AnyUpstreamError = TypeVar("AnyUpstreamError", bound=UpstreamError)

@@ -10,8 +10,6 @@ from typing import Protocol
 from toolgate.errors import InvalidAnswerError, RpcError, UpstreamError
 from toolgate.types import Era, Json
 
-__all__ = ["CallHealth"]
-
 _PING_S = 5.0
 """Seconds that a ping may take (chosen)."""
 

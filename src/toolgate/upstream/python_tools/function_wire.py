@@ -25,9 +25,6 @@ from toolgate.upstream.python_tools.tool_context import (
     context_of_call,
 )
 
-__all__ = ["FunctionWire"]
-
-
 _VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", LEGACY_VERSION)
 
 

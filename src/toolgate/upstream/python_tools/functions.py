@@ -23,8 +23,6 @@ from toolgate.types import Json
 from toolgate.upstream.json_text import write_json
 from toolgate.upstream.python_tools.tool_context import ToolContext, is_context
 
-__all__ = ["FunctionTool", "tool", "tools_of"]
-
 log = logging.getLogger(__name__)
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])

@@ -25,15 +25,6 @@ from toolgate.upstream.python_tools.function_wire import FunctionWire
 from toolgate.upstream.python_tools.functions import FunctionTool
 from toolgate.upstream.python_tools.tool_context import ToolContext, ToolServices, context_of_call
 
-__all__ = [
-    "LocalParts",
-    "LocalPrompt",
-    "LocalResource",
-    "LocalServer",
-    "ReloadableWire",
-    "context_in",
-]
-
 # https://www.jsonrpc.org/specification#error_object
 _INVALID_PARAMS: Final = -32602
 # https://modelcontextprotocol.io/specification/2025-11-25/server/resources#error-handling

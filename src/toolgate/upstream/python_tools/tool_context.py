@@ -12,8 +12,6 @@ from toolgate.errors import CannotAskError, ProgramError
 from toolgate.types import Caller, Json, Peer
 from toolgate.upstream.base import CallSink
 
-__all__ = ["ToolContext", "ToolServices", "acting_for", "context_of_call", "is_context"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class _CallScope:

@@ -14,8 +14,6 @@ from toolgate.upstream.base import Wire
 from toolgate.upstream.era_session import EraSession, EraSessionObserver
 from toolgate.upstream.supervision.on_demand import Demand
 
-__all__ = ["ConnectFailure", "connect", "wait_for_end"]
-
 log = logging.getLogger(__name__)
 
 # Seconds to connect and initialize (chosen: `npx` and `uvx` may download the server first).

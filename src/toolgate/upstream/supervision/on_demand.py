@@ -9,8 +9,6 @@ import anyio
 
 from toolgate.types import ServerSpec, ServerState
 
-__all__ = ["Demand"]
-
 # Seconds a server stays awake after it asked the client something (chosen: as a parked call).
 _ANSWER_S = 300.0
 

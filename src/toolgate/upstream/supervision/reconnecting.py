@@ -11,8 +11,6 @@ import anyio
 from toolgate.types import ServerState
 from toolgate.upstream.supervision.on_demand import Demand
 
-__all__ = ["ConnectionEnd", "Reconnecting"]
-
 # Seconds before the first retry, doubled each time (chosen).
 _FIRST_S = 0.25
 # Most seconds between retries (chosen: a recovered server is used within half a minute).

@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
-__all__ = ["ServerObserver", "SubjectObserver"]
-
 ServerT = TypeVar("ServerT")
 ServerT_contra = TypeVar("ServerT_contra", contravariant=True)
 

@@ -22,8 +22,6 @@ import anyio
 from toolgate.base.processes.windows_job import WindowsJob
 from toolgate.errors import UnreachableError
 
-__all__ = ["Child"]
-
 STDIN, STDOUT, STDERR = 0, 1, 2
 
 READ_BYTES = 2**18

@@ -33,8 +33,6 @@ from toolgate.upstream.transports._jsonrpc import (
 )
 from toolgate.upstream.transports._message_lines import OverlongMessage
 
-__all__ = ["DuplexWire", "PendingRequest"]
-
 log = logging.getLogger(__name__)
 
 MOST_WAITING_NEWS = 1000

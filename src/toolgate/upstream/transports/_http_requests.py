@@ -27,18 +27,6 @@ from toolgate.types import json_object
 from toolgate.upstream.base import Credential
 from toolgate.upstream.transports._jsonrpc import excerpt, read_message, result_of
 
-__all__ = [
-    "JSON_AND_EVENTS",
-    "Endpoint",
-    "HttpOptions",
-    "finish_response",
-    "media_type",
-    "no_proxy",
-    "pieces",
-    "read_body",
-    "refusal",
-]
-
 JSON_AND_EVENTS: Final = {
     "accept": "application/json, text/event-stream",
     "content-type": "application/json",

@@ -12,23 +12,6 @@ from toolgate.errors import CannotAskError, InvalidAnswerError, RpcError, Toolga
 from toolgate.types import Json, json_object
 from toolgate.upstream.json_text import InvalidJsonError, read_json, write_json
 
-__all__ = [
-    "NEVER_CANCELLED",
-    "AskHandler",
-    "DamagedMessage",
-    "answer_question",
-    "cancellation",
-    "excerpt",
-    "may_be_answer",
-    "notification_bytes",
-    "read_big_message",
-    "read_message",
-    "request_bytes",
-    "result_of",
-    "sniff_call_id",
-    "with_token",
-]
-
 log = logging.getLogger(__name__)
 
 AskHandler: TypeAlias = Callable[[str, Json], Awaitable[Json]]

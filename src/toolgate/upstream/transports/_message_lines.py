@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = ["HEAD_BYTES", "TAIL_BYTES", "LineFramer", "OverlongMessage"]
-
 HEAD_BYTES = 4096
 """Bytes stored from the start of an overlong message, to find the request it answers."""
 

@@ -13,8 +13,6 @@ from contextlib import suppress
 
 from anyio import to_thread
 
-__all__ = ["OrphanGuard"]
-
 log = logging.getLogger(__name__)
 
 _PROGRAM = """

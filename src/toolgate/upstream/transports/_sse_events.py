@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from toolgate.upstream.transports._message_lines import HEAD_BYTES, LineFramer, OverlongMessage
 
-__all__ = ["EventParser", "ServerEvent"]
-
 _MARK = b"\xef\xbb\xbf"
 
 

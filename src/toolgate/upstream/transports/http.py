@@ -47,8 +47,6 @@ from toolgate.upstream.transports._jsonrpc import (
 )
 from toolgate.upstream.transports._sse_events import EventParser, ServerEvent
 
-__all__ = ["HttpWire", "Options", "build"]
-
 log = logging.getLogger(__name__)
 
 SESSION: Final = "mcp-session-id"

@@ -43,8 +43,6 @@ from toolgate.upstream.python_tools.pack_server import LocalServer, ReloadableWi
 from toolgate.upstream.transports._duplex import DuplexWire, PendingRequest
 from toolgate.upstream.transports._jsonrpc import DamagedMessage, excerpt, read_message
 
-__all__ = ["InprocessWire", "Options", "build"]
-
 log = logging.getLogger(__name__)
 
 SEND_S = 2.0

@@ -31,8 +31,6 @@ from toolgate.upstream.transports._jsonrpc import read_big_message
 from toolgate.upstream.transports._message_lines import OverlongMessage
 from toolgate.upstream.transports._sse_events import EventParser, ServerEvent
 
-__all__ = ["Options", "SseWire", "build"]
-
 log = logging.getLogger(__name__)
 
 POST_S = 10.0

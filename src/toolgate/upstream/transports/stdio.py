@@ -25,8 +25,6 @@ from toolgate.upstream.transports._jsonrpc import read_big_message
 from toolgate.upstream.transports._message_lines import LineFramer, OverlongMessage
 from toolgate.upstream.transports._orphan_guard import OrphanGuard
 
-__all__ = ["Options", "StdioWire", "build"]
-
 log = logging.getLogger(__name__)
 
 PATIENCE_S = 2.0

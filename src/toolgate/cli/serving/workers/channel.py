@@ -7,8 +7,6 @@ import socket
 
 from toolgate.types import Json, json_object
 
-__all__ = ["WorkerChannel"]
-
 _MAX_LINE_BYTES = 2**26
 """Maximum length of a line (chosen: metrics of a gateway with 200 servers have about 2**18
 bytes)."""

@@ -23,8 +23,6 @@ from typing import NoReturn
 from toolgate.base.processes.memory import defer
 from toolgate.types import Json, json_object
 
-__all__ = ["MAX_MESSAGE_BYTES", "serve_forks"]
-
 MAX_MESSAGE_BYTES = 2**12
 """Maximum length of a message (chosen; actual ones have less than a hundred bytes)."""
 

@@ -13,8 +13,6 @@ from anyio.abc import Process
 from toolgate.cli.serving.workers.fork_server import MAX_MESSAGE_BYTES
 from toolgate.types import json_object
 
-__all__ = ["ForkServer", "ForkedProcess"]
-
 log = logging.getLogger(__name__)
 
 _UNKNOWN_STATUS = 1

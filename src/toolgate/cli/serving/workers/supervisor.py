@@ -35,8 +35,6 @@ from toolgate.server.signals import received
 from toolgate.settings import Settings
 from toolgate.types import Json
 
-__all__ = ["supervise"]
-
 log = logging.getLogger(__name__)
 
 _START_TIMEOUT_S = 120.0

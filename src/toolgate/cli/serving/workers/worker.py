@@ -14,8 +14,6 @@ from toolgate.cli.terminal._context import SharedOptions, set_shared_options
 from toolgate.cli.terminal._exit import ANY_ERROR, replace_unencodable, report
 from toolgate.types import Json, json_object
 
-__all__ = ["SupervisedWorker", "work"]
-
 log = logging.getLogger(__name__)
 
 _METRICS_TIMEOUT_S = 3.0

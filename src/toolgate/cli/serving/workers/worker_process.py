@@ -14,8 +14,6 @@ from toolgate.cli.serving.workers.forked_processes import ForkedProcess, ForkSer
 from toolgate.cli.terminal._context import shared_options
 from toolgate.types import Json
 
-__all__ = ["WorkerOrders", "WorkerProcess"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerOrders:

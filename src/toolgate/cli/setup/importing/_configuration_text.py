@@ -8,8 +8,6 @@ from toolgate.settings import render_table, server_name, set_import
 from toolgate.settings.clients.choices import Choice, with_tilde
 from toolgate.types import Json
 
-__all__ = ["text_with_copies", "text_with_references"]
-
 
 def text_with_copies(
     text: str, choices: Iterable[Choice], display_paths: Mapping[Path, str]

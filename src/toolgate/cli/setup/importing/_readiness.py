@@ -12,8 +12,6 @@ from toolgate.settings import expand_home
 from toolgate.settings.clients.choices import Choice
 from toolgate.types import Json
 
-__all__ = ["Readiness", "check_servers", "known_readiness", "summary_of"]
-
 _SETTLE_S = 20.0
 """Seconds for servers once the gateway responds, which itself waits for them (chosen)."""
 

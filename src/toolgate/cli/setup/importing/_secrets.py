@@ -18,8 +18,6 @@ from toolgate.settings import Settings, server_spec
 from toolgate.store import make_store
 from toolgate.types import Json, json_object
 
-__all__ = ["Secrets", "forget_secrets", "names_of", "store_secrets", "take_secrets"]
-
 Secrets: TypeAlias = Mapping[str, Mapping[str, str]]
 """Values by name, under `env` and `headers`. WARNING: never show them."""
 

@@ -15,18 +15,6 @@ from toolgate.errors import SettingError
 from toolgate.settings import data_dir, read_text, write_text
 from toolgate.types import Json, json_array, json_object
 
-__all__ = [
-    "ChangedFile",
-    "back_up",
-    "change_block",
-    "change_file",
-    "read_changed_files",
-    "read_credentials",
-    "record_credentials",
-    "undo_changes",
-    "with_block",
-]
-
 _FOLDERS: Final = frozenset({".github", ".cursor", "rules"})
 """Folders created for instruction files, and removed with them."""
 

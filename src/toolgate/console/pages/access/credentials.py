@@ -14,8 +14,6 @@ from toolgate.security.credentials import (
 )
 from toolgate.types import ServerSpec
 
-__all__ = ["ROUTES", "may_log_in"]
-
 
 async def _list(request: PageRequest) -> Response:
     logins = request.app.logins

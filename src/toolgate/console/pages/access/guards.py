@@ -12,8 +12,6 @@ from toolgate.errors import ArgumentError
 from toolgate.settings import GuardTable
 from toolgate.types import Json
 
-__all__ = ["ROUTES"]
-
 _ABOUT = frozenset({"tools", "projects", "hint", "reason", "source", "deny"})
 """Fields that are shown in columns or lines of their own."""
 

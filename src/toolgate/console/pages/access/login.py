@@ -11,9 +11,6 @@ from toolgate.console.sessions import COOKIE, ConsoleSessions, cookie_of
 from toolgate.errors import ArgumentError, CredentialError
 from toolgate.types import json_array
 
-__all__ = ["ROUTES"]
-
-
 _BROWSERS = (
     ("Edg/", "Edge"),
     ("OPR/", "Opera"),

@@ -7,8 +7,6 @@ from toolgate.console.route import Route
 from toolgate.console.rule_preview import matches_of, typed_patterns
 from toolgate.security.access import BUILT_IN
 
-__all__ = ["ROUTES"]
-
 _PER_PAGE = 200
 """Rules per page (chosen)."""
 

@@ -14,8 +14,6 @@ from toolgate.security.access import LIMITS, ProjectView, project_searches
 from toolgate.settings import ProjectTable
 from toolgate.types import DEFAULT_PROJECT, Json
 
-__all__ = ["ROUTES"]
-
 _SEARCH_LABELS = {
     "off": "Off: list all tools",
     "bm25": "Keyword search (bm25)",

@@ -10,8 +10,6 @@ from toolgate.errors import ArgumentError
 from toolgate.security.access import AccessRule, NewToken
 from toolgate.store import StoredToken
 
-__all__ = ["ROUTES"]
-
 _ROLES = ("member", "reader", "admin")
 _LIFETIMES = (
     ("", "Never"),

@@ -16,8 +16,6 @@ from toolgate.console.route import Route
 from toolgate.errors import ArgumentError, SettingError
 from toolgate.types import Json, json_array, json_object
 
-__all__ = ["ROUTES", "as_shown", "chat_of"]
-
 _PER_PAGE = 60
 """Messages per page (chosen)."""
 _MOST_THREADS = 1_000

@@ -16,8 +16,6 @@ from toolgate.errors import ArgumentError, ForbiddenError
 from toolgate.models.llm import Message
 from toolgate.types import Json, json_object
 
-__all__ = ["ROUTES"]
-
 _BEAT_S = 15.0
 """Seconds of silence after which a comment keeps the stream open in proxies (chosen)."""
 

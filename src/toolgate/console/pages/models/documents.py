@@ -13,8 +13,6 @@ from toolgate.documents import NewDocument, RetrieveRequest
 from toolgate.errors import ArgumentError, DocumentError
 from toolgate.store import StoredFailure
 
-__all__ = ["ROUTES"]
-
 _DOCUMENTS_PER_PAGE = 100
 """Documents per page (chosen)."""
 _PASSAGES_PER_PAGE = 50

@@ -18,8 +18,6 @@ from toolgate.evaluation.results import Evaluation, evaluations_file, read_evalu
 from toolgate.evaluation.saved_answer_runs import SavedRun, read_run, recent_runs, runs_folder
 from toolgate.types import Json, json_array, json_object
 
-__all__ = ["ROUTES"]
-
 _T = TypeVar("_T")
 
 _RUNS = 30

@@ -11,8 +11,6 @@ from toolgate.errors import ArgumentError
 from toolgate.store import StoredPrompt
 from toolgate.types import Json
 
-__all__ = ["ROUTES"]
-
 _VALUE = "value:"
 """Prefix of form fields with the values of placeholders."""
 

@@ -14,8 +14,6 @@ from toolgate.databases.sql_guard.postgres.relations import QueryRelation, Query
 from toolgate.databases.sql_guard.postgres.system_columns import output_columns
 from toolgate.databases.sql_guard.refused import StatementRefusedError
 
-__all__ = ["defined_columns", "refuse_attributes"]
-
 
 def refuse_attributes(
     root: exp.Expr,

@@ -14,8 +14,6 @@ from toolgate.databases.sql_guard.dialects import words
 from toolgate.databases.sql_guard.postgres.rules import PostgresRules
 from toolgate.databases.sql_guard.refused import StatementRefusedError
 
-__all__ = ["refuse_other_names"]
-
 _NODES: Final = words(
     """
     SelectStmt ResTarget ColumnRef A_Star A_Const String Integer Float Boolean BitString A_Expr List

@@ -12,8 +12,6 @@ from typing import Final
 from toolgate.databases.sql_guard.dialects import words
 from toolgate.databases.sql_guard.lexer import SqlToken
 
-__all__ = ["RESERVED", "TYPE_KEYWORDS", "Clauses"]
-
 RESERVED: Final = words(
     """
     all analyse analyze and any array as asc asymmetric both case cast check collate column

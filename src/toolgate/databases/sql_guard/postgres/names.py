@@ -7,8 +7,6 @@ from toolgate.databases.sql_guard.lexer import AmbiguousSqlError, read
 from toolgate.databases.sql_guard.postgres.operators import operators_in
 from toolgate.databases.sql_guard.refused import StatementRefusedError
 
-__all__ = ["PostgresNames", "named_in"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class PostgresNames:

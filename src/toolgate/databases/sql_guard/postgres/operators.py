@@ -8,8 +8,6 @@ from toolgate.databases.sql_guard.lexer import SqlToken
 from toolgate.databases.sql_guard.postgres.rules import PostgresRules
 from toolgate.databases.sql_guard.refused import StatementRefusedError
 
-__all__ = ["operators_in", "refuse_operators"]
-
 _SIGNS: Final = frozenset("+-*/<>=~!@#%^&|`?")
 _KEEPS_SIGN: Final = frozenset("~!@#%^&|`?")
 """Only operators with one of these characters can end in `+` or `-`.

@@ -8,8 +8,6 @@ from sqlglot import exp
 
 from toolgate.databases.sql_guard.postgres.system_columns import output_columns, system_columns
 
-__all__ = ["Columns", "QueryRelation", "QueryRelations", "folded"]
-
 _SYSTEM_COLUMNS: Final = frozenset({"ctid", "tableoid", "xmin", "xmax", "cmin", "cmax"})
 _MOST_DEEP: Final = 60
 """Maximum nesting depth of queries; chosen for the same reasons as the lexer's limit."""

@@ -8,8 +8,6 @@ from toolgate.databases.sql_guard.dialects import words
 from toolgate.databases.sql_guard.postgres.user_defined import PostgresCatalog
 from toolgate.databases.sql_guard.refused import StatementRefusedError
 
-__all__ = ["PostgresRules"]
-
 _OPERATORS = words(
     """
     !! !~ !~* !~~ !~~* != # ## #- #> #>> % & && &< &<| &> * *< *<= *<> *= *> *>= + - -> ->> -|- /

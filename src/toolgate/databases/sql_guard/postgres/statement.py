@@ -14,8 +14,6 @@ from toolgate.databases.sql_guard.postgres.rules import PostgresRules
 from toolgate.databases.sql_guard.postgres.types import refuse_types
 from toolgate.databases.sql_guard.refused import StatementRefusedError
 
-__all__ = ["refuse_user_code"]
-
 _MOST_BYTES: Final = 63
 """Bytes of a name that PostgreSQL uses; it truncates the rest."""
 

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 
-__all__ = ["output_columns", "system_columns"]
-
 
 def system_columns(schema: str, table: str) -> frozenset[str] | None:
     """Return columns of a `pg_catalog` or `information_schema` relation; None for others."""

@@ -9,8 +9,6 @@ from toolgate.databases.sql_guard.postgres.keywords import RESERVED, TYPE_KEYWOR
 from toolgate.databases.sql_guard.postgres.rules import PostgresRules
 from toolgate.databases.sql_guard.refused import StatementRefusedError
 
-__all__ = ["refuse_types"]
-
 _CASTS: Final = words("cast treat xmlserialize")
 _BEHIND_TYPES: Final = {
     "precision": "double",

@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 
 from toolgate.databases.sql_guard.refused import StatementRefusedError
 
-__all__ = ["CatalogObject", "PostgresCatalog"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class CatalogObject:

@@ -5,8 +5,6 @@ from importlib.resources.abc import Traversable
 from itertools import product
 from typing import Final
 
-__all__ = ["message_lines", "variants"]
-
 _VARIANTS: Final = 18
 """Largest number of messages made from one line (chosen): 740 to 1,580 messages per language."""
 

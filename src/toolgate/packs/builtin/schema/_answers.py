@@ -17,16 +17,6 @@ from toolgate.databases.connections import (
 )
 from toolgate.types import Json
 
-__all__ = [
-    "changelog",
-    "changelogs",
-    "choices",
-    "diagram",
-    "listing",
-    "type_details",
-    "version",
-]
-
 _MOST_LISTED: Final = 200
 """Types that a result lists; a database with thousands would fill a model's context."""
 

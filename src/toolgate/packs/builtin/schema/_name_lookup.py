@@ -9,8 +9,6 @@ from typing import Final
 
 from toolgate.databases.connections import NamedType, Schema, TableSchema, singular, words_of
 
-__all__ = ["TypeMatches", "find_types"]
-
 _MOST_NEAR: Final = 5
 """Names that are suggested (chosen: readable on one line)."""
 

@@ -9,19 +9,6 @@ from pydantic import BeforeValidator
 from toolgate.packs.builtin.servoy._errors import ToolRefusedError
 from toolgate.packs.builtin.servoy.files.notation import Fields, Items, Value
 
-__all__ = [
-    "Answer",
-    "Columns",
-    "Keys",
-    "Properties",
-    "Text",
-    "Texts",
-    "answer",
-    "as_json",
-    "refusals_as_answers",
-    "require_text",
-]
-
 Answer: TypeAlias = dict[str, Any]
 """The complete result of a tool call."""
 

@@ -17,8 +17,6 @@ from toolgate.packs.builtin.servoy.database.live_server import LiveServer
 from toolgate.packs.builtin.servoy.database.tables import Databases, Server
 from toolgate.packs.builtin.servoy.files.workspace import Solution, StoredObject, Workspace
 
-__all__ = ["ACTIVE", "Options", "ServoyCall", "servoy_call"]
-
 ACTIVE: Final = "active"
 """Context name of the active solution."""
 

@@ -1,7 +1,5 @@
 """The error with which tools of the pack refuse a call."""
 
-__all__ = ["ToolRefusedError"]
-
 
 class ToolRefusedError(Exception):
     """The tool did nothing; the message tells the model why."""

@@ -21,16 +21,6 @@ from toolgate.packs.builtin.servoy.objects.changes import (
     unreadable_files,
 )
 
-__all__ = [
-    "change_note",
-    "delete_one",
-    "delete_several",
-    "list_objects",
-    "open_existing",
-    "rename",
-    "show_objects",
-]
-
 Described = Callable[[StoredObject], dict[str, Any]]
 """Returns an object as JSON."""
 

@@ -14,8 +14,6 @@ from toolgate.packs.builtin.servoy.files.roundtrip import (
     check_roundtrip,
 )
 
-__all__ = ["app"]
-
 app = typer.Typer(help="Check files of Servoy workspaces.", no_args_is_help=True)
 
 

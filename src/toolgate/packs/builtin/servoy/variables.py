@@ -10,8 +10,6 @@ from toolgate.packs.builtin.servoy._call_context import ServoyCall, servoy_call
 from toolgate.packs.builtin.servoy._errors import ToolRefusedError
 from toolgate.packs.builtin.servoy.files.workspace import walk
 
-__all__ = ["variables"]
-
 _FILES = frozenset({".rel", ".val", ".frm", ".js", ".obj", ".tbl", ".dbi", ".less", ".css", ".mnu"})
 _RECENT = 10
 """Files that are listed as recent (chosen)."""

@@ -16,18 +16,6 @@ from toolgate.errors import ToolgateError
 from toolgate.store import StoredStatement
 from toolgate.types import Json
 
-__all__ = [
-    "activity",
-    "connected",
-    "connections",
-    "failure",
-    "plan",
-    "rows",
-    "session",
-    "table",
-    "tables",
-]
-
 _WIDEST: Final = 1000
 """Characters of a value in a table for people; the JSON has the full value."""
 

@@ -27,8 +27,6 @@ from toolgate.errors import SettingError, StatementError, StoreError, ToolgateEr
 from toolgate.packs.builtin.sql._options import SqlOptions, read_options
 from toolgate.store import StatementOutcome, StatementRepository, StoredStatement
 
-__all__ = ["SqlCall"]
-
 log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")

@@ -7,8 +7,6 @@ from typing import Any, Final, cast
 from toolgate.databases.connections import QueryLimits
 from toolgate.errors import SettingError
 
-__all__ = ["MOST_ROWS", "SqlOptions", "read_options"]
-
 MOST_ROWS: Final = 10_000
 """Largest number of rows in a result, regardless of the options (chosen)."""
 

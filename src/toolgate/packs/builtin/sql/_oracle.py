@@ -12,8 +12,6 @@ from toolgate.errors import ToolgateError
 from toolgate.packs.builtin.sql._call_context import SqlCall
 from toolgate.types import Json
 
-__all__ = ["oracle_plan", "sqlcl_entries"]
-
 _SOURCE: Final = "DBTOOLS$MCP_LOG"
 _TEXTS: Final = ("log_message", "message", "sql_text", "end_point_name")
 _TIMES: Final = ("created_on", "log_date", "created")

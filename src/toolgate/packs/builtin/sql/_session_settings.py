@@ -8,8 +8,6 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from toolgate.types import Json
 
-__all__ = ["server_version", "session_facts"]
-
 _VERSIONS: Final[Mapping[str, str]] = {
     "sqlite": "SELECT sqlite_version()",
     "postgresql": "SELECT current_setting('server_version')",

@@ -20,8 +20,6 @@ from toolgate.packs.builtin.sql._options import read_options
 from toolgate.settings import data_dir
 from toolgate.types import Json
 
-__all__ = ["SqlclServices", "sqlcl_servers"]
-
 log = logging.getLogger(__name__)
 
 

@@ -10,8 +10,6 @@ import typer
 from toolgate.databases.sql_guard import DIALECTS, check_statement, dialect_named
 from toolgate.errors import ArgumentError
 
-__all__ = ["app"]
-
 app = typer.Typer(help="Inspect SQL statements.", no_args_is_help=True)
 
 _LONGEST = 4_000_000

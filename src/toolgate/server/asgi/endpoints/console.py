@@ -18,8 +18,6 @@ from toolgate.server.asgi.running_requests import SHUTTING_DOWN, RunningRequests
 if TYPE_CHECKING:
     from toolgate.console import Console
 
-__all__ = ["ConsoleEndpoint"]
-
 
 class ConsoleEndpoint:
     """Serves `/console` and the paths below it."""

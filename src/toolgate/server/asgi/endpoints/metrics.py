@@ -21,8 +21,6 @@ from toolgate.server.asgi.response import send_text
 if TYPE_CHECKING:
     from toolgate.telemetry import Metrics
 
-__all__ = ["MetricsEndpoint", "OtherWorkers"]
-
 
 class OtherWorkers(Protocol):
     """The other gateways on the same port; a scrape may reach any of them."""

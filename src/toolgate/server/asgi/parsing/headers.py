@@ -4,8 +4,6 @@ from collections.abc import Iterable
 
 from toolgate.server.asgi.parsing.messages import Scope
 
-__all__ = ["HEADERS", "header", "header_in"]
-
 HEADERS = "toolgate.headers"
 """Key of the headers in a scope, a `dict[bytes, bytes]` by lower-case name.
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from uvicorn.config import Config
     from uvicorn.server import ServerState
 
-__all__ = ["CONNECTION", "MAX_HEAD_BYTES", "HttpParser"]
-
 CONNECTION = "toolgate.connection"
 """Key of the data about the client connection in a scope."""
 

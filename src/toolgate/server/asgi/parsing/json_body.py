@@ -7,8 +7,6 @@ from toolgate.server.asgi.parsing.json_parser import parse_json_async
 from toolgate.server.asgi.parsing.messages import Receive, Scope, read_body
 from toolgate.types import Json
 
-__all__ = ["HttpError", "json_body"]
-
 _FORM_TYPES = frozenset({"application/x-www-form-urlencoded", "multipart/form-data", "text/plain"})
 """Types that pages of other origins can send without a preflight request: always refused, even
 without a body."""

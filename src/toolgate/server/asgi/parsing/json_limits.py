@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 
-__all__ = ["MAX_CONTAINERS", "MAX_DIGITS", "MAX_VALUES", "JsonCounts", "count_json"]
-
 MAX_CONTAINERS = 500_000
 """Largest number of objects and arrays in a message; parsing more would block all other
 requests."""

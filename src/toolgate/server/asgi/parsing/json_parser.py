@@ -22,22 +22,6 @@ from toolgate.server.asgi.parsing.json_limits import (
 )
 from toolgate.types import Json, json_object
 
-__all__ = [
-    "INTERNAL_ERROR",
-    "INVALID_PARAMS",
-    "INVALID_REQUEST",
-    "LARGE_BYTES",
-    "METHOD_NOT_FOUND",
-    "PARSE_ERROR",
-    "BadMessageError",
-    "Envelope",
-    "body_too_large",
-    "check_envelope",
-    "error_bytes",
-    "parse_json",
-    "parse_json_async",
-]
-
 PARSE_ERROR = -32700
 """From JSON-RPC 2.0, section 5.1."""
 INVALID_REQUEST = -32600

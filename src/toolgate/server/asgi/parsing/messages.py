@@ -7,21 +7,6 @@ import anyio
 
 from toolgate.base.json_text import dumps
 
-__all__ = [
-    "App",
-    "DisconnectedError",
-    "Message",
-    "Receive",
-    "Scope",
-    "Send",
-    "TooLargeError",
-    "discard_body",
-    "read_body",
-    "replay",
-    "send_json",
-    "with_header",
-]
-
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

@@ -5,8 +5,6 @@ from contextlib import contextmanager
 
 from toolgate.server.asgi.parsing.messages import Message, Receive, Scope
 
-__all__ = ["SMALL_BYTES", "BodiesError", "UnverifiedBodies", "is_small"]
-
 SMALL_BYTES = 64 * 2**10
 """Bodies up to this size in bytes are always read; a thousand of them are 64 MB. Chosen."""
 

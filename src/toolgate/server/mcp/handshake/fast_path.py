@@ -30,8 +30,6 @@ from toolgate.server.mcp.response_stream import ResponseStream, result_parts
 from toolgate.server.mcp.result_shape import LOG_LEVEL, PROTOCOL_VERSION, rpc_error, shape
 from toolgate.types import HANDSHAKE_VERSIONS, Caller, Json, json_object
 
-__all__ = ["SessionFastPath", "SessionRequest", "accepts_both_types", "speaks_handshake"]
-
 _METHODS = frozenset({"ping", "tools/call", "tools/list"})
 _VERSIONS = frozenset(version.encode() for version in HANDSHAKE_VERSIONS)
 

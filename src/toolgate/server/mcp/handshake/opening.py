@@ -20,8 +20,6 @@ from toolgate.server.mcp.methods import client_program
 from toolgate.server.mcp.result_shape import handshake_answer
 from toolgate.types import HANDSHAKE_VERSIONS, Caller, Json
 
-__all__ = ["SessionOpening"]
-
 _HEADER = b"mcp-session-id"
 
 

@@ -8,8 +8,6 @@ from toolgate.server.asgi.parsing.messages import Message, Scope, Send
 from toolgate.server.mcp.handshake.sessions import HandshakeSessions
 from toolgate.types import Caller
 
-__all__ = ["SessionGuard"]
-
 _MAX_SESSIONS = 100_000
 """Largest number of sessions whose owner is stored here; chosen: some 20 MB."""
 

@@ -25,8 +25,6 @@ from toolgate.server.asgi.parsing.messages import Message, Receive, Scope, Send,
 from toolgate.server.mcp.summarize_body import FULL_PARAMS
 from toolgate.types import Json, json_object
 
-__all__ = ["SESSION_NOT_FOUND", "HandshakeSessions", "OpenedSession", "ParkingLimits"]
-
 SESSION_NOT_FOUND = "Session not found"
 """Error text for a message to a session that does not exist, same as in the SDK."""
 

@@ -16,8 +16,6 @@ from toolgate.server.rest.models import (
 from toolgate.server.rest.routing import Call, Routes
 from toolgate.store import ApprovalState
 
-__all__ = ["routes"]
-
 routes = Routes()
 
 

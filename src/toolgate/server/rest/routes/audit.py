@@ -15,8 +15,6 @@ from toolgate.server.rest.routing import Call, Routes
 from toolgate.store import AuditFilter
 from toolgate.types import AuditRecord
 
-__all__ = ["routes"]
-
 routes = Routes()
 
 

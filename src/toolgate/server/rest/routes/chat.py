@@ -10,8 +10,6 @@ from toolgate.server.rest.models import Query, TableFields
 from toolgate.server.rest.routing import Call, Routes
 from toolgate.types import Json, json_object
 
-__all__ = ["routes"]
-
 routes = Routes()
 
 

@@ -9,8 +9,6 @@ from toolgate.server.rest.models import Answer, Body, Query
 from toolgate.server.rest.routing import Call, Routes
 from toolgate.types import Json
 
-__all__ = ["routes"]
-
 routes = Routes()
 
 

@@ -15,8 +15,6 @@ from toolgate.server.rest.routing import Call, Reply, Routes
 from toolgate.store import StoredFailure
 from toolgate.types import Json
 
-__all__ = ["routes"]
-
 routes = Routes()
 
 

@@ -8,8 +8,6 @@ from toolgate.server.rest.routing import Call, Routes
 from toolgate.settings import GuardTable
 from toolgate.types import Json
 
-__all__ = ["routes"]
-
 routes = Routes()
 
 Guard = Annotated[Json, TableFields(GuardTable, ("source",))]

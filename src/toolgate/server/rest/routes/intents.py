@@ -14,8 +14,6 @@ from toolgate.server.rest.models import Body, PageOf
 from toolgate.server.rest.routing import Call, Routes
 from toolgate.types import Caller, Json
 
-__all__ = ["routes"]
-
 routes = Routes()
 
 _MAX_MESSAGES = 10_000

@@ -10,8 +10,6 @@ from toolgate.server.rest.models import Answer, Body, PageOf, TextOrNull
 from toolgate.server.rest.routing import Call, Routes
 from toolgate.types import LOCAL, Json
 
-__all__ = ["routes"]
-
 routes = Routes()
 
 

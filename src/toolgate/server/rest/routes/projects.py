@@ -12,8 +12,6 @@ from toolgate.server.rest.routing import Call, Routes
 from toolgate.settings import ProjectTable
 from toolgate.types import Json
 
-__all__ = ["routes"]
-
 routes = Routes()
 
 Settings = Annotated[Json, TableFields(ProjectTable)]

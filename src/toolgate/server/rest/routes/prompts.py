@@ -10,8 +10,6 @@ from toolgate.server.rest.models import Body
 from toolgate.server.rest.routing import Call, Routes
 from toolgate.types import Json
 
-__all__ = ["routes"]
-
 routes = Routes()
 
 

@@ -9,8 +9,6 @@ from toolgate.server.rest.models import Body, PageOf, Query
 from toolgate.server.rest.routing import Call, Routes
 from toolgate.types import EntryKind, Json
 
-__all__ = ["routes"]
-
 routes = Routes()
 
 

@@ -14,8 +14,6 @@ from toolgate.server.rest.routing import Call, Routes
 from toolgate.telemetry.cost import cost_report, usage_report
 from toolgate.types import Json
 
-__all__ = ["routes"]
-
 routes = Routes()
 
 

@@ -11,8 +11,6 @@ from toolgate.server.rest.routing import Call, Routes
 from toolgate.settings import OVERRIDE_KEYS, ToolTable
 from toolgate.types import Json, ServerStatus
 
-__all__ = ["routes"]
-
 routes = Routes()
 
 

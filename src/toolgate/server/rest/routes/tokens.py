@@ -15,8 +15,6 @@ from toolgate.server.rest.models import Answer, Body, NamedProject, PageOf, Text
 from toolgate.server.rest.routing import Call, Routes
 from toolgate.store import StoredToken
 
-__all__ = ["routes"]
-
 routes = Routes()
 
 

@@ -22,8 +22,6 @@ from toolgate.server.rest.models import Answer, Body, PageOf, Query
 from toolgate.server.rest.routing import Call, Routes
 from toolgate.types import Json, json_object
 
-__all__ = ["routes"]
-
 routes = Routes()
 
 Format = Literal["mcp", "openai", "anthropic"]

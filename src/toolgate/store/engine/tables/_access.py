@@ -14,21 +14,6 @@ from sqlalchemy import (
 
 from toolgate.store.engine.tables._base import TEXT, metadata
 
-__all__ = [
-    "access_state",
-    "approvals",
-    "credential_keys",
-    "credentials",
-    "guards",
-    "limit_days",
-    "limit_minutes",
-    "limit_slots",
-    "permissions",
-    "secrets",
-    "sessions",
-    "tokens",
-]
-
 secrets = Table(
     "secrets",
     metadata,

@@ -17,19 +17,6 @@ from sqlalchemy import (
 
 from toolgate.store.engine.tables._base import TEXT, metadata, project_column
 
-__all__ = [
-    "AUDIT_COMMON",
-    "audit",
-    "audit_anchors",
-    "audit_failed",
-    "audit_outcome",
-    "audit_rest",
-    "audit_state",
-    "audit_writers",
-    "schema_versions",
-    "statements",
-]
-
 # No foreign key: the audit log outlives what it refers to.
 audit = Table(
     "audit",

@@ -12,16 +12,6 @@ from sqlalchemy import (
     Text,
 )
 
-__all__ = [
-    "REVISIONS",
-    "ROW_NUMBER",
-    "TEXT",
-    "VERSION_TABLE",
-    "metadata",
-    "project_column",
-    "versions",
-]
-
 REVISIONS = ("0025",)
 """Every released schema, oldest first; the last entry is the current one.
 

@@ -13,8 +13,6 @@ from sqlalchemy import (
 
 from toolgate.store.engine.tables._base import ROW_NUMBER, TEXT, metadata, project_column
 
-__all__ = ["document_collections", "document_failures", "documents", "passages"]
-
 document_collections = Table(
     "document_collections",
     metadata,

@@ -15,8 +15,6 @@ from sqlalchemy import (
 
 from toolgate.store.engine.tables._base import TEXT, metadata
 
-__all__ = ["detections", "usage_searches", "usage_uses", "vector_models", "vectors"]
-
 # Models whose tool vectors are stored.
 vector_models = Table(
     "vector_models",

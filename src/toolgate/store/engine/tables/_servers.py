@@ -13,17 +13,6 @@ from sqlalchemy import (
 
 from toolgate.store.engine.tables._base import TEXT, metadata, project_column
 
-__all__ = [
-    "programs",
-    "projects",
-    "results",
-    "seen_entries",
-    "servers",
-    "snapshots",
-    "tool_texts",
-    "tool_versions",
-]
-
 projects = Table(
     "projects",
     metadata,

@@ -16,8 +16,6 @@ from sqlalchemy import (
 
 from toolgate.store.engine.tables._base import TEXT, metadata, project_column
 
-__all__ = ["prompt_versions", "thread_artifacts", "thread_messages", "thread_spending", "threads"]
-
 threads = Table(
     "threads",
     metadata,

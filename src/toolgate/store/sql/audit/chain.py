@@ -15,16 +15,6 @@ from toolgate.store.engine import tables
 from toolgate.store.engine.database import Insert
 from toolgate.store.repositories.audit import AuditChainEnds, AuditChainLink
 
-__all__ = [
-    "cut",
-    "ends",
-    "following",
-    "last_doomed",
-    "linked",
-    "links",
-    "stored_bytes",
-]
-
 CHAINED: Final = (
     "record_id",
     "at",

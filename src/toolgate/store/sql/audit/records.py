@@ -22,8 +22,6 @@ from toolgate.store.sql import row_mapping
 from toolgate.store.sql.audit import chain, reports, search
 from toolgate.types import AuditRecord
 
-__all__ = ["SqlAudit"]
-
 
 class SqlAudit(SqlRepository):
     """Implements `AuditRepository`."""

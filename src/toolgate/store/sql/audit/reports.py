@@ -18,8 +18,6 @@ from toolgate.store.repositories.audit import (
 from toolgate.store.sql import row_mapping
 from toolgate.types import AuditRecord
 
-__all__ = ["call_counts", "costs", "count", "has_failed", "related", "tool_usage"]
-
 _SUCCEEDED = ("ok", "input_required")
 """Statuses of calls that did not fail."""
 

@@ -30,8 +30,6 @@ from toolgate.store.sql import row_mapping
 from toolgate.store.sql.audit.reports import has_failed
 from toolgate.types import AuditRecord
 
-__all__ = ["open_intents", "search"]
-
 _PLAIN: Final = ("project_id", "caller_id", "action", "server", "status", "phase", "target")
 _MAX_COUNTED: Final = 3_000
 """Most records that are counted to choose an index; counting more costs more than it saves."""

@@ -22,8 +22,6 @@ from toolgate.store.repositories.access import (
 from toolgate.store.sql import row_mapping
 from toolgate.store.sql.security.limits import CallBucket, CallSlots, add_day_usage
 
-__all__ = ["SqlAccessRules", "SqlProjects", "count_change"]
-
 _REFERENCE = "null"
 """Settings, as JSON, of a project that is only referred to."""
 

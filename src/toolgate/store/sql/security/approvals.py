@@ -17,8 +17,6 @@ from toolgate.store.repositories.approvals import ApprovalFilter, StoredApproval
 from toolgate.store.sql.row_mapping import approval_from, approval_row
 from toolgate.store.sql.security.programs import SqlPrograms
 
-__all__ = ["SqlApprovals"]
-
 _LIVE = ("waiting", "approved")
 _MAX_ROWS = 1_000
 """Most approvals in a result; as in `ApprovalFilter.limit`."""

@@ -12,8 +12,6 @@ from toolgate.store.engine.text import escape_text, unescape_text
 from toolgate.store.repositories.credentials import CredentialKey, StoredCredential, WrappedKey
 from toolgate.store.sql.security.access import count_change
 
-__all__ = ["SqlCredentials"]
-
 
 class SqlCredentials(SqlRepository):
     """Implements `CredentialRepository`."""

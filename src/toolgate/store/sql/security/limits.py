@@ -12,8 +12,6 @@ from toolgate.store.engine.database import Insert, SqlDatabase
 from toolgate.store.engine.text import escape_text
 from toolgate.store.repositories.access import CallGrant, DayUsage, FullLimit
 
-__all__ = ["CallBucket", "CallSlots", "add_day_usage"]
-
 _MINUTE_S = 60.0
 """Seconds: limits are set per minute."""
 # Days whose counts are stored: replicas whose clocks differ may still count for the day before.

@@ -8,8 +8,6 @@ from toolgate.store.engine.text import escape_text
 from toolgate.store.repositories.approvals import StoredProgram
 from toolgate.store.sql.row_mapping import program_from, program_row
 
-__all__ = ["SqlPrograms"]
-
 
 class SqlPrograms(SqlRepository):
     """Implements `ProgramRepository`."""

@@ -7,8 +7,6 @@ from toolgate.store.engine.database import SqlRepository
 from toolgate.store.engine.text import escape_text, unescape_text
 from toolgate.store.repositories.console_sessions import StoredSession
 
-__all__ = ["SqlSessions"]
-
 
 class SqlSessions(SqlRepository):
     """Implements `SessionRepository`."""

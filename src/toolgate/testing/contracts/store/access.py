@@ -32,8 +32,6 @@ from toolgate.testing.contracts.store.samples import (
 )
 from toolgate.types import DEFAULT_PROJECT
 
-__all__ = ["AccessContract"]
-
 
 @pytest.mark.anyio
 class AccessContract(StoreFixtures):

@@ -21,8 +21,6 @@ from toolgate.testing.contracts.store.samples import (
     sample_program,
 )
 
-__all__ = ["ApprovalContract"]
-
 
 @pytest.mark.anyio
 class ApprovalContract(StoreFixtures):

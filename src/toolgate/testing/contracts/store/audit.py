@@ -20,8 +20,6 @@ from toolgate.testing.contracts.store.fixtures import StoreFixtures
 from toolgate.testing.contracts.store.samples import HOSTILE, NOW, audit_records, sample_record
 from toolgate.types import AuditRecord
 
-__all__ = ["AuditContract"]
-
 
 @pytest.mark.anyio
 class AuditContract(StoreFixtures):

@@ -20,8 +20,6 @@ from toolgate.testing.contracts.store.samples import (
     store_contents,
 )
 
-__all__ = ["BackupContract"]
-
 
 @pytest.mark.anyio
 class BackupContract(StoreFixtures):

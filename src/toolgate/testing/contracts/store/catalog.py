@@ -20,8 +20,6 @@ from toolgate.testing.contracts.store.samples import (
     sample_snapshot,
 )
 
-__all__ = ["CatalogContract"]
-
 
 @pytest.mark.anyio
 class CatalogContract(StoreFixtures):

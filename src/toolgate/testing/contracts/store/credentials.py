@@ -12,8 +12,6 @@ from toolgate.store import (
 from toolgate.testing.contracts.store.fixtures import StoreFixtures
 from toolgate.testing.contracts.store.samples import HOSTILE, minute_at, sample_credential
 
-__all__ = ["CredentialContract"]
-
 
 @pytest.mark.anyio
 class CredentialContract(StoreFixtures):

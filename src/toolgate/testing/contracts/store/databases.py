@@ -13,8 +13,6 @@ from toolgate.store import (
 from toolgate.testing.contracts.store.fixtures import StoreFixtures
 from toolgate.testing.contracts.store.samples import HOSTILE, NOW, SAMPLE_PROJECT, sample_schema
 
-__all__ = ["DatabaseContract"]
-
 
 @pytest.mark.anyio
 class DatabaseContract(StoreFixtures):

@@ -14,8 +14,6 @@ from toolgate.store import (
 from toolgate.testing.contracts.store.fixtures import StoreFixtures
 from toolgate.testing.contracts.store.samples import HOSTILE, NOW, SAMPLE_PROJECT, sample_detection
 
-__all__ = ["DetectionContract"]
-
 
 @pytest.mark.anyio
 class DetectionContract(StoreFixtures):

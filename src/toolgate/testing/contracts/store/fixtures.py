@@ -7,8 +7,6 @@ import pytest
 from toolgate.store import Store, make_store
 from toolgate.testing.contracts.store.samples import SAMPLE_PROJECT
 
-__all__ = ["StoreFixtures"]
-
 
 class StoreFixtures:
     """An empty store under test, and a second one on the same database."""

@@ -17,8 +17,6 @@ from toolgate.testing.contracts._limits import HANG_S
 from toolgate.testing.contracts.store.fixtures import StoreFixtures
 from toolgate.testing.contracts.store.samples import WRITER, sample_record
 
-__all__ = ["OpeningContract"]
-
 
 @pytest.mark.anyio
 class OpeningContract(StoreFixtures):

@@ -10,8 +10,6 @@ from toolgate.store import (
 from toolgate.testing.contracts.store.fixtures import StoreFixtures
 from toolgate.testing.contracts.store.samples import HOSTILE, NOW, sample_result
 
-__all__ = ["ResultContract"]
-
 
 @pytest.mark.anyio
 class ResultContract(StoreFixtures):

@@ -29,36 +29,6 @@ from toolgate.store import (
 )
 from toolgate.types import AuditRecord
 
-__all__ = [
-    "COUNTED",
-    "HOSTILE",
-    "NOW",
-    "SAMPLE_PROJECT",
-    "WRITER",
-    "append_turn",
-    "audit_records",
-    "decide_approval",
-    "fill_store",
-    "minute_at",
-    "sample_approval",
-    "sample_credential",
-    "sample_detection",
-    "sample_fingerprint",
-    "sample_program",
-    "sample_record",
-    "sample_result",
-    "sample_schema",
-    "sample_search",
-    "sample_server",
-    "sample_session",
-    "sample_snapshot",
-    "sample_thread",
-    "sample_token",
-    "sample_use",
-    "store_contents",
-]
-
-
 SAMPLE_PROJECT = "file-project"
 """The project of all samples: defined in a file, so that the store only has a reference to it."""
 

@@ -16,8 +16,6 @@ from toolgate.testing.contracts.store.samples import (
     sample_server,
 )
 
-__all__ = ["ServerContract"]
-
 
 @pytest.mark.anyio
 class ServerContract(StoreFixtures):

@@ -28,8 +28,6 @@ from toolgate.testing.contracts.store.samples import (
 )
 from toolgate.types import Json
 
-__all__ = ["ThreadContract"]
-
 
 class _Opening:
     """Reads all but the first message, and writes a question."""

@@ -8,8 +8,6 @@ from toolgate.testing.contracts.store.fixtures import StoreFixtures
 from toolgate.testing.contracts.store.samples import HOSTILE
 from toolgate.types import DEFAULT_PROJECT
 
-__all__ = ["ToolTextContract"]
-
 
 def _hash(number: int) -> bytes:
     return number.to_bytes(16)

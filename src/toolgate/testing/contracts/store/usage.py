@@ -20,8 +20,6 @@ from toolgate.testing.contracts.store.samples import (
     sample_use,
 )
 
-__all__ = ["UsageContract"]
-
 
 @pytest.mark.anyio
 class UsageContract(StoreFixtures):

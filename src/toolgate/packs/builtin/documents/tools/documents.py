@@ -18,8 +18,6 @@ from toolgate.errors import SettingError, ToolgateError
 from toolgate.gateway.documents import DocumentService
 from toolgate.types import Json
 
-__all__ = ["grade", "rephrase", "retriever", "storage"]
-
 _READS = {"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False}
 
 _RETRIEVES = {"toolgate/kind": "Vector Search", "toolgate/retrieves": True}

@@ -9,15 +9,6 @@ from toolgate.errors import ArgumentError, SettingError
 from toolgate.gateway.prompts import PromptService
 from toolgate.types import Json
 
-__all__ = [
-    "prompt_clear",
-    "prompt_clear_all",
-    "prompt_get",
-    "prompt_list",
-    "prompt_set",
-    "prompt_test",
-]
-
 _READS = {"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False}
 _WRITES = {"readOnlyHint": False, "destructiveHint": False, "openWorldHint": False}
 _Name = Annotated[str, Field(min_length=1, max_length=200)]

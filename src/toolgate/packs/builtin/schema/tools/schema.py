@@ -16,8 +16,6 @@ from toolgate.packs.builtin.schema import _answers as answers
 from toolgate.packs.builtin.schema._name_lookup import TypeMatches, find_types
 from toolgate.types import Json
 
-__all__ = ["schema_changelog", "schema_diagram", "schema_version", "type_info"]
-
 _USUAL: Final = 10
 """Default number of changes, as in the schema detector."""
 

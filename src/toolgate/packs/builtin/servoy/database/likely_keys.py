@@ -17,8 +17,6 @@ from toolgate.packs.builtin.servoy.database.table import (
     group_of,
 )
 
-__all__ = ["potential_keys"]
-
 _GENERIC: Final = frozenset(
     {"id", "uuid", "guid", "key", "pk", "code", "no", "nr", "number", "oid", "rowid", "name"}
 )

@@ -12,8 +12,6 @@ from toolgate.errors import ToolgateError
 from toolgate.packs.builtin.servoy._errors import ToolRefusedError
 from toolgate.packs.builtin.servoy.database.tables import DbColumn, DbTable
 
-__all__ = ["LiveServer"]
-
 _TYPES: Final[tuple[tuple[type[sql.TypeEngine[Any]], int], ...]] = (
     (sql.Boolean, 16),
     (sql.BigInteger, -5),

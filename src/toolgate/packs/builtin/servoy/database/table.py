@@ -4,8 +4,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-__all__ = ["DbColumn", "DbTable", "ReferringColumn", "group_of"]
-
 _GROUPS: Final[dict[str, frozenset[int]]] = {
     "text": frozenset({-9, -1, 1, 12, -15, -16, 2005, 2011}),
     "integer": frozenset({4, 5, -5, -6, -7, 16}),

@@ -7,25 +7,9 @@ from typing import Final, Protocol
 
 from toolgate.packs.builtin.servoy._errors import ToolRefusedError
 from toolgate.packs.builtin.servoy.database.likely_keys import potential_keys
-from toolgate.packs.builtin.servoy.database.table import (
-    DbColumn,
-    DbTable,
-    ReferringColumn,
-    group_of,
-)
+from toolgate.packs.builtin.servoy.database.table import DbColumn, DbTable, ReferringColumn
 from toolgate.packs.builtin.servoy.files.notation import Fields, Items
 from toolgate.packs.builtin.servoy.files.workspace import Workspace, number_of, read_file, text_of
-
-__all__ = [
-    "Databases",
-    "DbColumn",
-    "DbTable",
-    "ReferringColumn",
-    "Server",
-    "group_of",
-    "keys_of",
-    "parse_source",
-]
 
 
 class Server(Protocol):

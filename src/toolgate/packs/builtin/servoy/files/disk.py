@@ -17,8 +17,6 @@ if os.name == "nt":  # pragma: no cover -- the other branch is the one that is t
 else:
     import fcntl
 
-__all__ = ["content_of", "locked", "remove", "replace", "why_not_writable"]
-
 LOCK_WAIT_S = 10.0
 """Seconds that a change waits for the previous one."""
 

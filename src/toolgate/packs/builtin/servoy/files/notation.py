@@ -18,23 +18,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal, NoReturn, TypeAlias
 
-__all__ = [
-    "BareWord",
-    "Dialect",
-    "Fields",
-    "FileStyle",
-    "Items",
-    "NotationError",
-    "ServoyFile",
-    "Value",
-    "VerbatimText",
-    "decode_file",
-    "encode_file",
-    "format_file",
-    "insert_member",
-    "parse_text",
-]
-
 Dialect: TypeAlias = Literal["plain", "json"]
 """`plain`: until about Servoy 2025.3. `json`: since 2025.9."""
 

@@ -7,8 +7,6 @@ from typing import Final
 
 from toolgate.packs.builtin.servoy.files.workspace import Kind, Workspace
 
-__all__ = ["Reference", "format_references", "references_to"]
-
 _FILES: Final = frozenset(
     {".frm", ".js", ".val", ".rel", ".tbl", ".obj", ".mnu", ".less", ".css", ".html", ".ts"}
 )

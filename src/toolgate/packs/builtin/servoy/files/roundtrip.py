@@ -8,8 +8,6 @@ from typing import Final
 from toolgate.packs.builtin.servoy.files.notation import NotationError, decode_file, encode_file
 from toolgate.packs.builtin.servoy.files.workspace import walk
 
-__all__ = ["SUFFIXES", "RoundtripResult", "check_roundtrip"]
-
 SUFFIXES: Final = (".rel", ".val", ".dbi", ".obj", ".tbl")
 """Files that are checked; forms are read but never written."""
 

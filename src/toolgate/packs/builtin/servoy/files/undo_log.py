@@ -18,8 +18,6 @@ from toolgate.packs.builtin.servoy._errors import ToolRefusedError
 from toolgate.packs.builtin.servoy.files import disk
 from toolgate.settings import data_dir
 
-__all__ = ["FileChange", "UndoLog", "UndoRecord", "state_folder"]
-
 MOST: Final = 20
 """Number of changes that can be undone."""
 

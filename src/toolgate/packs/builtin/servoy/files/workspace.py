@@ -21,18 +21,6 @@ from toolgate.packs.builtin.servoy.files.notation import (
 )
 from toolgate.packs.builtin.servoy.files.undo_log import UndoLog
 
-__all__ = [
-    "KINDS",
-    "Kind",
-    "Solution",
-    "StoredObject",
-    "Workspace",
-    "number_of",
-    "read_file",
-    "text_of",
-    "walk",
-]
-
 Kind: TypeAlias = Literal["relation", "value list", "form"]
 
 KINDS: Final[dict[Kind, tuple[str, str, int]]] = {

@@ -21,30 +21,6 @@ from toolgate.packs.builtin.servoy.files.undo_log import FileChange
 from toolgate.packs.builtin.servoy.files.workspace import KINDS, Kind, StoredObject
 from toolgate.packs.builtin.servoy.objects.names import check_name
 
-__all__ = [
-    "ENCAPSULATIONS",
-    "RenameResult",
-    "approval_question",
-    "boolean_property",
-    "capital",
-    "check_properties",
-    "choice_property",
-    "create_object",
-    "delete_objects",
-    "describe_object",
-    "name_suggestion",
-    "new_uuid",
-    "object_json",
-    "object_outside_target",
-    "objects_in_scope",
-    "refuse_name",
-    "rename_object",
-    "save_object",
-    "set_property",
-    "text_property",
-    "unreadable_files",
-]
-
 ENCAPSULATIONS: Final[dict[str, Value]] = {"public": 0, "hide": 1, "module": 2}
 """Who sees an object: everyone, no scripts of others, only its module."""
 

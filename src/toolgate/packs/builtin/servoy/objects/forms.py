@@ -16,8 +16,6 @@ from toolgate.packs.builtin.servoy.files.workspace import (
     walk,
 )
 
-__all__ = ["Element", "ElementKind", "StyleRule", "elements_of", "styles_of", "summary_of"]
-
 ElementKind: TypeAlias = Literal["button", "label"]
 
 _LABEL: Final = 7

@@ -3,8 +3,6 @@
 import re
 from typing import Final
 
-__all__ = ["check_name"]
-
 _LONGEST: Final = 200
 """Characters of a name, which must be valid as a file name with its extension."""
 

@@ -25,21 +25,6 @@ from toolgate.packs.builtin.servoy.objects.changes import (
     text_property,
 )
 
-__all__ = [
-    "PROPERTIES",
-    "KeyPair",
-    "RelationChange",
-    "RelationEnds",
-    "create_relation",
-    "ends_of",
-    "normalized_source",
-    "pairs_of",
-    "read_keys",
-    "relation_not_found",
-    "set_properties",
-    "update_relation",
-]
-
 RELATION: Final = 22
 """typeid of a relation in Servoy's files."""
 ITEM: Final = 23

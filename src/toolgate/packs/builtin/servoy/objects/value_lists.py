@@ -26,22 +26,6 @@ from toolgate.packs.builtin.servoy.objects.changes import (
 )
 from toolgate.packs.builtin.servoy.objects.relations import ends_of
 
-__all__ = [
-    "CUSTOM",
-    "DATABASE",
-    "METHOD",
-    "PROPERTIES",
-    "ValueListSource",
-    "columns_of",
-    "create_value_list",
-    "normalized_source",
-    "set_properties",
-    "source_in",
-    "type_of",
-    "update_value_list",
-    "values_of",
-]
-
 VALUE_LIST: Final = 34
 """typeid of a value list in Servoy's files."""
 CUSTOM: Final = 0

@@ -3,8 +3,6 @@
 from toolgate.packs.builtin.sql._sqlcl import SqlclServices, sqlcl_servers
 from toolgate.types import Json
 
-__all__ = ["servers"]
-
 
 def servers(services: SqlclServices) -> dict[str, Json]:
     """Return the servers that the pack adds."""

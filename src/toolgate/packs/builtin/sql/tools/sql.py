@@ -30,17 +30,6 @@ from toolgate.packs.builtin.sql._session_settings import server_version, session
 from toolgate.store import StoredStatement
 from toolgate.types import Json
 
-__all__ = [
-    "activity_log",
-    "connection_list",
-    "connection_test",
-    "explain",
-    "list_tables",
-    "query",
-    "session_info",
-    "table_info",
-]
-
 log = logging.getLogger(__name__)
 
 _READS: Final = {"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False}

@@ -39,7 +39,6 @@ class _Place(Protocol):
         Raises:
             StoreError: They could not be written now.
         """
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,7 +39,6 @@ class Sink(Protocol):
         Raises:
             StoreError: They could not be written now.
         """
-        ...
 
 
 def sinks_of(settings: AuditSettings) -> list[Sink]:

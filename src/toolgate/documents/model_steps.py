@@ -97,22 +97,18 @@ class CollectionCandidate(Protocol):
     @property
     def name(self) -> str:
         """Its name."""
-        ...
 
     @property
     def alias(self) -> str:
         """Another name."""
-        ...
 
     @property
     def description(self) -> str:
         """Its contents."""
-        ...
 
     @property
     def model(self) -> str:
         """Its embedding model."""
-        ...
 
 
 async def rephrase(

@@ -46,7 +46,6 @@ class Rendered(Protocol):
 
     async def __call__(self, project_id: str, name: str, values: Mapping[str, str], /) -> str:
         """Return the text with its fields filled in."""
-        ...
 
 
 class DocumentService:

@@ -143,7 +143,6 @@ class RequestLoad(Protocol):
 
     def __len__(self) -> int:
         """Return the number of requests in progress."""
-        ...
 
 
 class Metrics:

@@ -17,7 +17,6 @@ class SubjectConnection(Protocol):
 
     async def run(self) -> None:
         """Keep the connection up until cancelled."""
-        ...
 
 
 MemberT = TypeVar("MemberT", bound=SubjectConnection)

@@ -20,4 +20,3 @@ class Engine(Protocol):
 
     async def run(self, turn: Turn, state: TurnState) -> TurnState:
         """Run a turn to its end."""
-        ...

@@ -66,7 +66,6 @@ class ConvertedDocument:
 class _FormatReader(Protocol):
     def read(self, data: bytes, *, name: str, max_bytes: int) -> ConvertedDocument:
         """Return the text of a file."""
-        ...
 
 
 def supported_formats() -> list[str]:

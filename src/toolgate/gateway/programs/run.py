@@ -79,7 +79,6 @@ class CallTool(Protocol):
 
     async def __call__(self, call: HostCall) -> Outcome:
         """Return the answer."""
-        ...
 
 
 class ProgramRun:

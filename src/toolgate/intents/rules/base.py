@@ -51,4 +51,3 @@ class VariableSource(Protocol):
             caller: The caller.
             names: The variables needed; more may be returned.
         """
-        ...

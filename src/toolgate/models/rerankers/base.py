@@ -52,7 +52,6 @@ class Reranker(Protocol):
             RerankerError: The model cannot be read, or its service failed. The order of the
                 search is used.
         """
-        ...
 
 
 async def reranked(

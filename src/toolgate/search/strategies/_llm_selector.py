@@ -57,7 +57,6 @@ class ChatPicker(Protocol):
         Raises:
             Exception: Any; the answer of the search is then the ranked list.
         """
-        ...
 
 
 def messages_for(

@@ -82,7 +82,6 @@ class RefusalListener(Protocol):
             caller_id: Owner of the token; empty if unknown.
             entry_point: Such as `mcp` or `console`.
         """
-        ...
 
 
 class Admission:

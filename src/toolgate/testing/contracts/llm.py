@@ -99,7 +99,6 @@ class ModelServiceDouble(Protocol):
 
     def script(self, *answers: ScriptedReply) -> None:
         """Set the next responses, in order."""
-        ...
 
 
 _TOOL: Json = {

@@ -29,12 +29,10 @@ class SqlclServices(Protocol):
     @property
     def settings(self) -> Mapping[str, Any]:
         """The options of the pack."""
-        ...
 
     @property
     def connections(self) -> Mapping[str, Any]:
         """Databases by name."""
-        ...
 
 
 _SAVING_S: Final = 25.0

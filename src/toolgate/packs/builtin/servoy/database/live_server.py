@@ -41,7 +41,6 @@ class ReadableConnection(Protocol):
         self, work: "Callable[[Connection], dict[str, DbTable]]"
     ) -> dict[str, DbTable]:
         """Call `work` with an open connection, in a thread."""
-        ...
 
 
 class LiveServer:

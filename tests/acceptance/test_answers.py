@@ -19,7 +19,6 @@ from tests.chat.chat_gateway import (
 from toolgate.chat import friendly
 from toolgate.testing import FakeUpstream, text_result
 
-pytestmark = pytest.mark.anyio
 EVENTS = {"x-toolgate-events": "1"}
 CALL = {"tool_calls": [{"name": "clock__now", "arguments": {"zone": "CET", "long": "x" * 40}}]}
 

@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 from tests.chat.chat_gateway import (
     RETRIEVER,
     WITH_DOCUMENTS,
@@ -17,8 +15,6 @@ from tests.chat.chat_gateway import (
     offered,
 )
 from toolgate.types import Json
-
-pytestmark = pytest.mark.anyio
 
 PRICES = "# Prices\n\nThe price of the pump A37 is 120 euros. Its maker is the Huber company.\n"
 MAKERS = "# Makers\n\nThe Huber company has its seat in Graz, at the river Mur.\n"

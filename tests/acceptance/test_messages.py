@@ -3,7 +3,6 @@
 import copy
 import json
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -99,7 +98,6 @@ def test_ms_2_what_is_marked_as_internal_is_left_out_whatever_its_name() -> None
 # Turns
 
 
-@pytest.mark.anyio
 async def test_ms_1_there_is_one_system_message_first_and_made_anew() -> None:
     async with chatting(CALL, fallback={"text": "Noon."}, servers=clock()) as place:
         await place.say("What time is it on the clock now?", thread="t")
@@ -114,7 +112,6 @@ async def test_ms_1_there_is_one_system_message_first_and_made_anew() -> None:
         assert contents(place.model.last, "system") == ["Be brief."]
 
 
-@pytest.mark.anyio
 async def test_ms_4_ms_5_without_history_a_turn_stands_alone_and_is_not_sent_later() -> None:
     async with chatting(CALL, fallback={"text": "Noon."}, servers=clock()) as place:
         await place.say("First question", thread="t")
@@ -126,7 +123,6 @@ async def test_ms_4_ms_5_without_history_a_turn_stands_alone_and_is_not_sent_lat
         assert contents(place.model.last, "user") == ["First question", "Third"]
 
 
-@pytest.mark.anyio
 async def test_ms_5_what_was_said_while_history_was_off_is_not_sent_later() -> None:
     async with chatting(fallback={"text": "Yes."}) as place:
         await place.say("Secret", thread="t", toolgate={"history": False})
@@ -136,7 +132,6 @@ async def test_ms_5_what_was_said_while_history_was_off_is_not_sent_later() -> N
         assert "Secret" in json.dumps(await place.history("t"))
 
 
-@pytest.mark.anyio
 async def test_ms_6_documents_that_help_are_sent_once_and_a_line_later() -> None:
     async with chatting(
         grading("yes"),
@@ -157,7 +152,6 @@ async def test_ms_6_documents_that_help_are_sent_once_and_a_line_later() -> None
         check_pairs(place.model.last)
 
 
-@pytest.mark.anyio
 async def test_ms_6_in_the_system_message_documents_are_sent_once_too() -> None:
     async with chatting(
         grading("yes"),
@@ -173,7 +167,6 @@ async def test_ms_6_in_the_system_message_documents_are_sent_once_too() -> None:
         assert json.dumps(place.model.last).count("INDEX_ACCURACY_QUERY") == 1
 
 
-@pytest.mark.anyio
 async def test_ms_6_documents_that_do_not_help_leave_no_trace_in_the_request() -> None:
     """Trap T3; the tool is withheld, or it would be called again until the limit."""
     async with chatting(
@@ -194,7 +187,6 @@ async def test_ms_6_documents_that_do_not_help_leave_no_trace_in_the_request() -
         assert roles(place.model.last) == ["system", "user", "assistant", "user"]
 
 
-@pytest.mark.anyio
 async def test_ms_7_what_is_kept_is_what_was_said() -> None:
     async with chatting(
         CALL,
@@ -212,7 +204,6 @@ async def test_ms_7_what_is_kept_is_what_was_said() -> None:
         assert roles(place.model.last) == ["system", "user", "assistant", "user"]
 
 
-@pytest.mark.anyio
 async def test_ms_8_for_a_model_without_calls_results_are_a_message_of_the_user() -> None:
     async with chatting(
         CALL, {"text": "Noon."}, servers=clock(), model={"tool_messages": False}
@@ -225,7 +216,6 @@ async def test_ms_8_for_a_model_without_calls_results_are_a_message_of_the_user(
         assert "noon" in context
 
 
-@pytest.mark.anyio
 async def test_a_long_thread_is_made_shorter_and_its_history_keeps_everything() -> None:
     big = FakeUpstream(tools={"dump": lambda _: text_result("row " * 1500)})
     call = {"tool_calls": [{"name": "big__dump", "arguments": {}}]}

@@ -25,8 +25,6 @@ from toolgate.store import make_store
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Identity, Json
 
-pytestmark = pytest.mark.anyio
-
 SIX = {
     "basic-default": "assistant",
     "tools-default": "assistant",

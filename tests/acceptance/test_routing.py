@@ -19,8 +19,6 @@ from tests.chat.chat_gateway import (
 from toolgate.testing import FakeUpstream, text_result
 from toolgate.types import Json
 
-pytestmark = pytest.mark.anyio
-
 
 def call(name: str, call_id: str | None = None, **arguments: object) -> Json:
     found: Json = {"name": name, "arguments": arguments}

@@ -26,8 +26,6 @@ from tests.chat.chat_gateway import (
 from toolgate.settings import ConnectionTable, PackSettings, Settings
 from toolgate.types import Json
 
-pytestmark = pytest.mark.anyio
-
 QUERY = "sql__query"
 SECURITY = """# Transparent data encryption
 

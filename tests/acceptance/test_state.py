@@ -6,8 +6,6 @@ LangGraph is imported where it is used: each process of a test run imports this 
 import json
 from typing import Any
 
-import pytest
-
 from tests.chat.chat_gateway import (
     GUIDE,
     LOOK_UP,
@@ -22,7 +20,6 @@ from tests.chat.chat_gateway import (
 from toolgate.chat import TurnState
 from toolgate.models.llm import Message
 
-pytestmark = pytest.mark.anyio
 MARK = "INDEX_ACCURACY_QUERY"
 
 

@@ -16,8 +16,6 @@ from toolgate.store import Retention, Store, make_store
 from toolgate.store.sql.audit import chain  # the hash that a forger would compute
 from toolgate.types import AuditRecord
 
-pytestmark = pytest.mark.anyio
-
 KEY = bytes(range(32))
 NOW = "2026-11-22T12:00:00.000Z"
 

@@ -37,8 +37,6 @@ from toolgate.store import AuditFilter, make_store
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import AuditRecord, Caller, Identity, Json
 
-pytestmark = pytest.mark.anyio
-
 KEY = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 FULL = AuditRecord(
     record_id="r1",

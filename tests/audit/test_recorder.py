@@ -20,8 +20,6 @@ from toolgate.store.sqlite import Options, SqliteStore, build
 from toolgate.testing.contracts.store import sample_record
 from toolgate.types import AuditRecord
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:

@@ -15,8 +15,6 @@ from toolgate.store import AuditAnchor, AuditFilter, PrunedCounts, Retention
 from toolgate.store.sqlite import SqliteStore
 from toolgate.testing.contracts.store import sample_record
 
-pytestmark = pytest.mark.anyio
-
 
 def test_limits_come_from_the_settings() -> None:
     settings = StoreSettings(

@@ -23,7 +23,6 @@ def test_a_watched_stage_tells_its_name_fields_parent_and_outcome() -> None:
     assert 0 <= inner.took_s <= outer.took_s
 
 
-@pytest.mark.anyio
 async def test_the_stages_of_a_discovery_and_a_call_can_be_watched() -> None:
     seen: list[str] = []
     # The audit is written beside the rest.

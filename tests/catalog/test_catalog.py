@@ -14,8 +14,6 @@ from toolgate.settings import Settings, server_name
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Json
 
-pytestmark = pytest.mark.anyio
-
 ME = Caller.local()
 ALL = Settings(mode="all")
 

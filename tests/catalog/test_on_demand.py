@@ -28,8 +28,6 @@ from toolgate.testing import FakePeer, FakeUpstream, memory_app, text_result
 from toolgate.testing.echo_server import EchoServer, serve_http, serve_sse
 from toolgate.types import Caller, Json, ServerStatus
 
-pytestmark = pytest.mark.anyio
-
 ME = Caller.local()
 ALL = Settings(mode="all")
 

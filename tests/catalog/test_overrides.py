@@ -16,8 +16,6 @@ from toolgate.store import AuditFilter
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Identity, Json, ParameterOverride, ToolOverride
 
-pytestmark = pytest.mark.anyio
-
 ME = Caller.local()
 ISSUE: Json = {
     "description": "Opens an issue.",

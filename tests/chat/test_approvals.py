@@ -2,14 +2,10 @@
 
 import json
 
-import pytest
-
 from tests.chat.chat_gateway import ChatGateway, chatting, check_pairs, contents
 from toolgate.settings import GuardTable, Settings
 from toolgate.testing import FakeUpstream, text_result
 from toolgate.types import Caller, Json
-
-pytestmark = pytest.mark.anyio
 
 ME = Caller.local()
 GUARDED = Settings(guard=(GuardTable(tools=("weather:order",), approver="user"),))

@@ -7,8 +7,6 @@ from toolgate.intents import Intent, IntentSet, Keywords
 from toolgate.settings import PackSettings, Settings
 from toolgate.testing import FakeUpstream, text_result
 
-pytestmark = pytest.mark.anyio
-
 STOCK = Intent(
     name="STOCK",
     tool="count_stock",

@@ -14,8 +14,6 @@ from toolgate.intents.rules import PackRules
 from toolgate.intents.semantic import stage
 from toolgate.settings import PackSettings, Settings
 
-pytestmark = pytest.mark.anyio
-
 FIRST_TURN = """
 import asyncio, sys
 import aiohttp, anyio

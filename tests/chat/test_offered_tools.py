@@ -12,8 +12,6 @@ from toolgate.settings import SearchSettings, Settings
 from toolgate.testing import FakeUpstream, text_result
 from toolgate.types import Json
 
-pytestmark = pytest.mark.anyio
-
 PATIENT = SearchSettings(
     options={"hybrid": {"embed_timeout_s": EMBEDDING_S, "embedding_wait_s": EMBEDDING_S}}
 )

@@ -23,7 +23,6 @@ def weather() -> dict[str, object]:
     return {"weather": FakeUpstream(tools={"forecast": lambda _: text_result("Sunny")})}
 
 
-@pytest.mark.anyio
 async def test_models_lists_names_and_aliases() -> None:
     async with chatting(model={"aliases": ("gpt-4o",)}) as place:
         _, body = await place.get("/v1/models")
@@ -35,7 +34,6 @@ async def test_models_lists_names_and_aliases() -> None:
         assert (missing, error["error"]["code"]) == (404, "model_not_found")
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("body", "status", "said"),
     [
@@ -72,7 +70,6 @@ async def test_what_cannot_be_answered_is_an_error_in_openais_shape(
         assert place.model.chats == []
 
 
-@pytest.mark.anyio
 async def test_the_clients_tools_are_mixed_with_ours_and_run_by_the_client() -> None:
     both = {"tool_calls": [*WEATHER["tool_calls"], {"name": "open_window", "arguments": {}}]}
     async with chatting(both, {"text": "Done."}, servers=weather()) as place:
@@ -96,7 +93,6 @@ async def test_the_clients_tools_are_mixed_with_ours_and_run_by_the_client() -> 
         assert contents(place.model.last, "tool") == ["Sunny", "opened"]
 
 
-@pytest.mark.anyio
 async def test_in_a_thread_results_of_the_clients_tools_are_taken_up() -> None:
     call = {"tool_calls": [{"name": "open_window", "arguments": {}}]}
     async with chatting(call, {"text": "Done."}) as place:
@@ -114,7 +110,6 @@ async def test_in_a_thread_results_of_the_clients_tools_are_taken_up() -> None:
         check_pairs(place.model.last)
 
 
-@pytest.mark.anyio
 async def test_a_stream_has_nothing_but_openais_chunks_unless_events_are_asked_for() -> None:
     async with chatting(
         WEATHER, {"text": "Sunny."}, WEATHER, {"text": "Sunny."}, servers=weather()
@@ -131,7 +126,6 @@ async def test_a_stream_has_nothing_but_openais_chunks_unless_events_are_asked_f
         assert streamed_text(told) == "Sunny."
 
 
-@pytest.mark.anyio
 async def test_runs_can_be_read_again_from_any_event_on() -> None:
     async with chatting(WEATHER, {"text": "Sunny."}, servers=weather()) as place:
         answer = await place.say("The forecast?")
@@ -151,7 +145,6 @@ async def test_runs_can_be_read_again_from_any_event_on() -> None:
         assert status == 404
 
 
-@pytest.mark.anyio
 async def test_a_silent_stream_says_that_it_is_alive() -> None:
     step = {"text": "Now.", "delay_s": 0.4}
     async with chatting(step, chat={"heartbeat_s": 0.05}) as place:
@@ -167,7 +160,6 @@ async def test_a_silent_stream_says_that_it_is_alive() -> None:
         assert "Now." in text
 
 
-@pytest.mark.anyio
 async def test_responses_answer_whole_and_in_pieces() -> None:
     call = {"tool_calls": [{"name": "open_window", "arguments": {"wide": True}}]}
     async with chatting({"text": "Hello."}, {"text": "Hello."}, call) as place:
@@ -192,7 +184,6 @@ async def test_responses_answer_whole_and_in_pieces() -> None:
         assert called["output"][0]["name"] == "open_window"
 
 
-@pytest.mark.anyio
 async def test_a_response_has_the_whole_input_and_its_continuation_too() -> None:
     """Clients that send their history each time leave `store` at its default as well."""
     async with chatting(fallback={"text": "Yes."}) as place:
@@ -218,7 +209,6 @@ async def test_a_response_has_the_whole_input_and_its_continuation_too() -> None
         assert second["output"][0]["content"][0]["text"] == "Yes."
 
 
-@pytest.mark.anyio
 async def test_threads_of_single_responses_are_listed_only_on_request() -> None:
     """A client may make one with each request; people look for threads that they named."""
     async with chatting(fallback={"text": "Yes."}) as place:
@@ -241,7 +231,6 @@ async def test_threads_of_single_responses_are_listed_only_on_request() -> None:
             assert single in await answer.text()
 
 
-@pytest.mark.anyio
 async def test_results_of_tools_of_the_client_reach_the_model_with_their_call() -> None:
     """In the input of a new response, from a client that stores the conversation itself."""
     async with chatting(fallback={"text": "It is open."}) as place:
@@ -257,7 +246,6 @@ async def test_results_of_tools_of_the_client_reach_the_model_with_their_call() 
         assert answered["output"][0]["content"][0]["text"] == "It is open."
 
 
-@pytest.mark.anyio
 async def test_settings_of_threads_and_projects_hold_from_the_next_turn_on() -> None:
     async with chatting(fallback={"text": "Yes."}) as place:
         await place.say("One", thread="t")
@@ -280,7 +268,6 @@ async def test_settings_of_threads_and_projects_hold_from_the_next_turn_on() -> 
         assert settings["active"]["retrieval"] == "forced"
 
 
-@pytest.mark.anyio
 async def test_a_call_that_needs_approval_waits_and_goes_on_once_it_is_given() -> None:
     guard = GuardTable(tools=("weather:*",), approver="user")
     async with chatting(
@@ -306,7 +293,6 @@ async def test_a_call_that_needs_approval_waits_and_goes_on_once_it_is_given() -
         assert (await place.history("t"))["pending"] == []
 
 
-@pytest.mark.anyio
 async def test_a_model_that_fails_before_its_first_word_is_asked_again_and_then_another() -> None:
     async with chatting(
         {"status": 500},
@@ -331,7 +317,6 @@ async def test_a_model_that_fails_before_its_first_word_is_asked_again_and_then_
         assert retries[0]["next"] == "other"
 
 
-@pytest.mark.anyio
 async def test_a_stream_that_breaks_off_is_not_repeated_and_the_thread_goes_on() -> None:
     async with chatting(
         {"text": "The answer is forty-two.", "drop_after": 3}, {"text": "Sorry."}
@@ -348,7 +333,6 @@ async def test_a_stream_that_breaks_off_is_not_repeated_and_the_thread_goes_on()
         assert history["messages"][1]["additional_kwargs"]["partial"] == "failed"
 
 
-@pytest.mark.anyio
 async def test_policies_of_threads_decide_about_a_second_turn() -> None:
     slow = {"when": {"user": "slow"}, "reply": {"text": "word " * 40, "chunk_delay_s": 0.03}}
     async with chatting(slow, fallback={"text": "Quick."}) as place:
@@ -385,7 +369,6 @@ async def test_policies_of_threads_decide_about_a_second_turn() -> None:
         assert len((await place.history("t"))["messages"]) == before + 2
 
 
-@pytest.mark.anyio
 async def test_prompts_are_replaced_over_rest_and_seen_by_mcp_clients() -> None:
     async with chatting(fallback={"text": "Yes."}) as place:
         url = f"{place.url}/api/v1/prompts/basic-default"
@@ -408,7 +391,6 @@ async def test_prompts_are_replaced_over_rest_and_seen_by_mcp_clients() -> None:
         assert names == ["basic-default"]
 
 
-@pytest.mark.anyio
 async def test_what_a_model_thinks_aloud_is_passed_on() -> None:
     thinking = {"text": "Noon.", "reasoning": "The sun is high."}
     async with chatting(thinking, thinking) as place:
@@ -425,7 +407,6 @@ async def test_what_a_model_thinks_aloud_is_passed_on() -> None:
     assert streamed_text(events) == "Noon."
 
 
-@pytest.mark.anyio
 async def test_what_a_model_cannot_take_is_refused_before_it_is_sent(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -442,7 +423,6 @@ async def test_what_a_model_cannot_take_is_refused_before_it_is_sent(
     assert [record.exc_info for record in failed] == [None], "refusals fill the log"
 
 
-@pytest.mark.anyio
 async def test_a_cancelled_run_says_so() -> None:
     async with chatting({"text": "Once", "delay_s": HANG_S}) as place:
         message = Message(role="user", content="Tell me a story")
@@ -455,7 +435,6 @@ async def test_a_cancelled_run_says_so() -> None:
     assert (running["status"], cancelled["status"]) == ("running", "cancelled")
 
 
-@pytest.mark.anyio
 async def test_cancelling_a_run_that_has_ended_says_how_it_ended() -> None:
     async with chatting({"text": "Once"}) as place:
         message = Message(role="user", content="Tell me a story")
@@ -467,7 +446,6 @@ async def test_cancelling_a_run_that_has_ended_says_how_it_ended() -> None:
     assert cancelled == {"id": run.run_id, "status": "completed"}
 
 
-@pytest.mark.anyio
 async def test_a_key_of_one_character_does_not_mask_words() -> None:
     refused = {"status": 400, "error": "the knob is not known"}
     async with chatting(refused) as place:  # its key is "k"
@@ -479,7 +457,6 @@ async def test_a_key_of_one_character_does_not_mask_words() -> None:
     assert "the knob is not known" in body["error"]["message"]
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("engine", ["plain", "langgraph"])
 async def test_an_answer_that_a_client_has_begun_is_continued(engine: str) -> None:
     """Chat clients send it when somebody presses "continue"."""
@@ -494,7 +471,6 @@ async def test_an_answer_that_a_client_has_begun_is_continued(engine: str) -> No
         assert roles(place.model.last)[1:] == ["user", "assistant"]
 
 
-@pytest.mark.anyio
 async def test_results_of_calls_that_nobody_made_are_not_sent_to_the_model() -> None:
     result = {"role": "tool", "tool_call_id": "call_1", "content": "42"}
     async with chatting(fallback={"text": "Fine."}) as place:

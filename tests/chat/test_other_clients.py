@@ -7,8 +7,6 @@ import pytest
 from tests.chat.chat_gateway import ChatGateway, chatting, contents
 from toolgate.types import Json
 
-pytestmark = pytest.mark.anyio
-
 
 async def told(place: ChatGateway, text: str, **more: object) -> list[str]:
     """What of the user the model sees, when a client without our header says something."""

@@ -15,8 +15,6 @@ from toolgate.testing import FakeUpstream, text_result
 from toolgate.types import Caller, Json
 
 pytest.importorskip("pydantic_monty")
-pytestmark = pytest.mark.anyio
-
 ME = Caller.local()
 ANY: Json = {"type": "object", "properties": {"n": {"type": "integer"}}}
 

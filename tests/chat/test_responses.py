@@ -7,8 +7,6 @@ from toolgate.settings import GuardTable, Settings
 from toolgate.testing import FakeUpstream, text_result
 from toolgate.types import Json
 
-pytestmark = pytest.mark.anyio
-
 FORECAST: Json = {"name": "weather__forecast", "arguments": {"city": "Bonn"}}
 CLIENT_TOOLS: list[Json] = [
     {"type": "function", "name": name, "parameters": {"type": "object", "properties": {}}}

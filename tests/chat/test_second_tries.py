@@ -3,16 +3,12 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import pytest
-
 from tests.chat.chat_gateway import ChatGateway, chatting, contents
 from toolgate.intents import Intent, IntentSet, Keywords
 from toolgate.intents.rules import PackRules
 from toolgate.settings import PackSettings, Settings
 from toolgate.testing import FakeUpstream, text_result
 from toolgate.types import Json
-
-pytestmark = pytest.mark.anyio
 
 INTENTS = (
     Intent(

@@ -17,8 +17,6 @@ from toolgate.chat import citations
 from toolgate.documents import NewDocument
 from toolgate.types import Caller, Json
 
-pytestmark = pytest.mark.anyio
-
 ASKED = "How is the accuracy of a vector index determined?"
 ANSWER = "With a function [1], see `a[3]` and [the guide](x). Nobody knows more [7]."
 

@@ -27,7 +27,6 @@ def weather(**tools: object) -> FakeUpstream:
 CALL = {"tool_calls": [{"name": "weather__forecast", "arguments": {"city": "Bonn"}}]}
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("engine", ["plain", "langgraph"])
 async def test_a_tool_is_found_called_and_its_result_is_sent_on(engine: str) -> None:
     async with chatting(
@@ -41,7 +40,6 @@ async def test_a_tool_is_found_called_and_its_result_is_sent_on(engine: str) -> 
         assert contents(place.model.last, "tool") == ["Sunny, 21 degrees"]
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("execute", [False, True], ids=["by its name", "by tool_execute"])
 async def test_a_call_is_recorded_before_it_is_made_unless_it_only_reads(execute: bool) -> None:
     """A killed process forgets no call that may have changed something; others cost less."""
@@ -76,7 +74,6 @@ async def test_a_call_is_recorded_before_it_is_made_unless_it_only_reads(execute
     assert roles(history) == ["user", "assistant", "tool", "assistant", "tool", "assistant"]
 
 
-@pytest.mark.anyio
 async def test_a_named_tool_is_asked_for_in_the_first_step_alone() -> None:
     """Source: fuzzing; a `tool_choice` that is an object ended the second step with a 500."""
     named = {"type": "function", "function": {"name": "weather__forecast"}}
@@ -87,7 +84,6 @@ async def test_a_named_tool_is_asked_for_in_the_first_step_alone() -> None:
         assert place.model.chats[1]["tool_choice"] == "auto"
 
 
-@pytest.mark.anyio
 async def test_a_thread_remembers_and_the_stored_text_is_what_was_streamed() -> None:
     async with chatting(
         {**CALL, "text": "Let me look."},
@@ -113,7 +109,6 @@ async def test_a_thread_remembers_and_the_stored_text_is_what_was_streamed() -> 
         check_pairs(place.model.last)
 
 
-@pytest.mark.anyio
 async def test_without_a_thread_the_messages_sent_are_the_history_and_nothing_is_kept() -> None:
     async with chatting({"text": "Hello Mike."}, {"text": "Mike."}) as place:
         await place.say("I am Mike.")
@@ -132,7 +127,6 @@ async def test_without_a_thread_the_messages_sent_are_the_history_and_nothing_is
         assert await place.app.store.threads.select("default", None) == []
 
 
-@pytest.mark.anyio
 async def test_the_model_stops_when_its_client_leaves() -> None:
     async with chatting({"text": "word " * 200, "chunk_delay_s": 0.05}) as place:
         request = place.session.post(
@@ -157,7 +151,6 @@ async def test_the_model_stops_when_its_client_leaves() -> None:
         assert history["messages"][-1]["content"].startswith("word")
 
 
-@pytest.mark.anyio
 async def test_each_turn_stands_in_the_audit_with_its_cost_and_without_its_texts() -> None:
     async with chatting(
         CALL,
@@ -184,7 +177,6 @@ async def test_each_turn_stands_in_the_audit_with_its_cost_and_without_its_texts
     assert "Bonn" not in f"{done} {failed}"
 
 
-@pytest.mark.anyio
 async def test_turns_do_not_distort_what_conversations_of_mcp_clients_cost() -> None:
     """Their model reads no answer of a search and no list of tools; their own tokens are kept."""
     servers = {"weather": weather()}
@@ -202,7 +194,6 @@ async def test_turns_do_not_distort_what_conversations_of_mcp_clients_cost() -> 
     assert [one["purpose"] for one in usage["usage"]] == ["answer", "answer"]
 
 
-@pytest.mark.anyio
 async def test_the_same_call_with_the_same_result_is_not_paid_for_fifty_times() -> None:
     async with chatting(fallback=CALL, servers={"weather": weather()}) as place:
         text = await place.text("What is the weather forecast in Bonn?", thread="t")
@@ -214,7 +205,6 @@ async def test_the_same_call_with_the_same_result_is_not_paid_for_fifty_times() 
     assert "the same call 5 times in a row" in text
 
 
-@pytest.mark.anyio
 async def test_a_call_whose_result_changes_is_repeated_as_often_as_a_turn_may() -> None:
     seen = iter(range(100))
     changing = FakeUpstream({"forecast": lambda _: text_result(f"{next(seen)} degrees")})
@@ -222,7 +212,6 @@ async def test_a_call_whose_result_changes_is_repeated_as_often_as_a_turn_may() 
         assert await place.text("What is the weather forecast in Bonn?") == "Enough."
 
 
-@pytest.mark.anyio
 async def test_a_turn_that_is_cut_off_or_runs_out_stands_in_the_audit_too() -> None:
     endless = [CALL for _ in range(4)]
     async with chatting(*endless, servers={"weather": weather()}, chat={"max_steps": 2}) as place:
@@ -249,7 +238,6 @@ async def test_a_turn_that_is_cut_off_or_runs_out_stands_in_the_audit_too() -> N
     assert (cancelled.status, spent.status) == ("cancelled", "out_of_budget")
 
 
-@pytest.mark.anyio
 async def test_a_message_of_five_megabytes_leaves_its_thread_usable() -> None:
     """It is refused; later requests have its beginning and its end, the history all of it."""
     async with chatting(fallback={"text": "Yes."}) as place:

@@ -3,11 +3,7 @@
 import sys
 from pathlib import Path
 
-import pytest
-
 from toolgate.cli.demo._servers import NPM, SERVERS, Node, install
-
-pytestmark = pytest.mark.anyio
 
 SAID = """npm error code ECONNREFUSED
 npm error request to http://127.0.0.1:9/x failed, reason: connect ECONNREFUSED

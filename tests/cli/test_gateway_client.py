@@ -12,8 +12,6 @@ from toolgate.cli.client._gateway_client import GatewayClient, GatewayResponseEr
 from toolgate.cli.serving._background import other_gateways_note
 from toolgate.types import Json
 
-pytestmark = pytest.mark.anyio
-
 RUNNING = RunFile(
     address="http://127.0.0.1:1",
     pid=1,

@@ -19,7 +19,6 @@ def test_lint_finds_nothing_in_a_pack_that_ships(command: Command, name: str) ->
     assert (found, done.status) == ([], 0)
 
 
-@pytest.mark.anyio
 async def test_no_tool_of_a_pack_that_ships_is_held_back() -> None:
     """Regression: the scanner took the description of `servoy:setContext` for an order."""
     settings = Settings(

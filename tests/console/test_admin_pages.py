@@ -18,8 +18,6 @@ from toolgate.settings.clients.supported import launch_of_this_program
 from toolgate.store import StoredDetection
 from toolgate.types import AuditRecord, Caller
 
-pytestmark = pytest.mark.anyio
-
 ADMIN = Caller.local(client="desk", conversation="talk")
 
 

@@ -3,14 +3,10 @@
 import re
 from html.parser import HTMLParser
 
-import pytest
-
 from tests.chat.chat_gateway import LOOK_UP, WITH_DOCUMENTS, add_guide, chatting, grading
 from tests.chat.test_openai_api import weather
 from tests.console.console_client import visible_text
 from toolgate.console.pages.models.chat import as_shown
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_a_thread_shows_what_was_asked_called_and_answered() -> None:

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
-import pytest
-
 from tests.chat.chat_gateway import (
     LOOK_UP,
     WITH_DOCUMENTS,
@@ -19,8 +17,6 @@ from tests.chat.chat_gateway import (
 )
 from tests.chat.test_approvals import GUARDED, cities, order, weather
 from tests.console.console_client import visible_text
-
-pytestmark = pytest.mark.anyio
 
 BROWSER = {"Sec-Fetch-Site": "same-origin"}
 

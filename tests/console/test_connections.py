@@ -4,16 +4,12 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 import toolgate
 from tests.console.console_client import open_console, visible_text
 from tests.databases.connections.databases import SHOP, run, sqlite_url
 from toolgate.settings import ConnectionTable, PackSettings, Settings
 from toolgate.store import StoredStatement
 from toolgate.types import Caller
-
-pytestmark = pytest.mark.anyio
 
 
 def connected(folder: Path) -> Settings:

@@ -15,8 +15,6 @@ from toolgate.security.authn import identity_of
 from toolgate.settings import LogSettings, ServeSettings, Settings
 from toolgate.types import Caller
 
-pytestmark = pytest.mark.anyio
-
 REQUIRED = Settings(auth="required")
 ADMIN = Caller.local()
 

@@ -25,8 +25,6 @@ from toolgate.settings import AuditSettings, GuardTable, Settings, load
 from toolgate.testing import FakeUpstream
 from toolgate.types import Caller, ServerSpec
 
-pytestmark = pytest.mark.anyio
-
 PAGES = (
     "", "servers", "server?name=notes", "servers/add", "tools", "tool?key=notes:add", "search",
     "search?q=add+a+note", "intents", "projects", "tokens", "permissions", "guards", "logins",

@@ -3,12 +3,8 @@
 import re
 from typing import Any
 
-import pytest
-
 from tests.console.console_client import open_console, visible_text
 from toolgate.types import Caller
-
-pytestmark = pytest.mark.anyio
 
 
 def state_of(page: str) -> str:

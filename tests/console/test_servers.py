@@ -22,8 +22,6 @@ from toolgate.settings import ProgramSettings, Settings, StoreSettings, load
 from toolgate.testing import FakeUpstream, text_result
 from toolgate.types import Caller
 
-pytestmark = pytest.mark.anyio
-
 ECHO = Path(toolgate.testing.__file__).parent / "echo_server.py"
 ADMIN = Caller.local()
 

@@ -23,8 +23,6 @@ from toolgate.settings import AuditSettings, ServeSettings, Settings
 from toolgate.store import SqlAccess
 from toolgate.types import Caller
 
-pytestmark = pytest.mark.anyio
-
 ADMIN = Caller.local()
 SOON = Settings(serve=ServeSettings(console_wait_s=0.3))
 

@@ -1,7 +1,6 @@
 """What every engine of turns must do, through whole turns."""
 
 import anyio
-import pytest
 
 from tests.chat.chat_gateway import chatting, check_pairs, contents
 from toolgate.base.plugins import make
@@ -16,7 +15,6 @@ def clock() -> dict[str, object]:
     return {"clock": FakeUpstream(tools={"now": lambda _: text_result("noon")})}
 
 
-@pytest.mark.anyio
 class EngineContract:
     """The duties in `toolgate.chat.Engine`."""
 

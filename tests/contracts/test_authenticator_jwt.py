@@ -95,9 +95,6 @@ def signed_with_the_public_key(body: str) -> str:
     return f"{head}.{body}.{base64.urlsafe_b64encode(digest).rstrip(b'=').decode()}"
 
 
-pytestmark = pytest.mark.anyio
-
-
 class TestJwt(AuthenticatorContract):
     @pytest.fixture
     def valid(self, provider: Provider) -> str:

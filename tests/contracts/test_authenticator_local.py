@@ -16,7 +16,6 @@ class TestLocal(AuthenticatorContract):
         return "k" * 43
 
 
-@pytest.mark.anyio
 async def test_without_a_key_nobody_is_local() -> None:
     """Before a gateway has a run file, an empty key would match an empty header."""
     assert await build(Options(), local_key=lambda: "").identify("") is None

@@ -59,9 +59,6 @@ class TestToken(AuthenticatorContract):
         )
 
 
-pytestmark = pytest.mark.anyio
-
-
 async def test_a_token_says_who_it_was_made_for() -> None:
     used: list[str] = []
     authenticator = build(Options(), find_token={PREFIX: ROW}.get, note_use=used.append)

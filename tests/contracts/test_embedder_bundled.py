@@ -16,8 +16,6 @@ from toolgate.models.embedders.bundled import MODEL, BundledEmbedder, Options, b
 from toolgate.testing.contracts.embedder import EmbedderContract
 from toolgate.types import PluginSpec
 
-pytestmark = pytest.mark.anyio
-
 
 class TestBundled(EmbedderContract):
     """All duties of an embedder."""

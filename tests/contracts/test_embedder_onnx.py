@@ -18,8 +18,6 @@ from toolgate.models.embedders.onnx import Options, build
 from toolgate.testing.contracts.embedder import EmbedderContract
 from toolgate.types import PluginSpec
 
-pytestmark = pytest.mark.anyio
-
 TEXTS = ("Open a new issue.", "What will the weather be in Tokyo tomorrow?", "Send mail.")
 
 

@@ -19,8 +19,6 @@ from toolgate.models.embedders.bundled import MODEL
 from toolgate.models.embedders.openai import OpenAiEmbedder, Options, build
 from toolgate.testing.contracts.embedder import EmbedderContract
 
-pytestmark = pytest.mark.anyio
-
 CHANGES: list[dict[str, Any]] = [{}, {"model": "m"}, {"dim": 8}, {"query_prefix": "q"}]
 """Options that each change the vectors."""
 

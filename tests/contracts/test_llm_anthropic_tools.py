@@ -18,7 +18,7 @@ from toolgate.testing import FakeUpstream, text_result
 from toolgate.testing.contracts.llm import ScriptedReply
 from toolgate.types import Json
 
-pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("anthropic")]
+pytestmark = pytest.mark.xdist_group("anthropic")
 
 SEARCHES = {"tool_search": True}
 LONG = "word " * 1000

@@ -12,8 +12,6 @@ from tests.limits import HANG_S
 from toolgate.errors import ModelError
 from toolgate.models.llm import ChatRequest, Message, complete
 
-pytestmark = pytest.mark.anyio
-
 PROVIDERS = [
     pytest.param(name, marks=pytest.mark.xdist_group(name))
     for name in ("anthropic", "google", "openai")

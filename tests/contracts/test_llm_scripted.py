@@ -12,7 +12,6 @@ STEPS = [
 ]
 
 
-@pytest.mark.anyio
 async def test_steps_answer_by_question_and_by_result() -> None:
     model = build(Options(steps=STEPS))
     question = Message(role="user", content="What time is it?")
@@ -28,7 +27,6 @@ async def test_steps_answer_by_question_and_by_result() -> None:
     assert second.usage.total_tokens > 0
 
 
-@pytest.mark.anyio
 async def test_what_no_step_fits_is_refused() -> None:
     with pytest.raises(ModelRequestError, match="nothing to say"):
         await complete(

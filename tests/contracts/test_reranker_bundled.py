@@ -9,8 +9,6 @@ from toolgate.models.rerankers import CandidatePassage, Reranker, reranked
 from toolgate.testing.contracts.reranker import RerankerContract
 from toolgate.types import PluginSpec
 
-pytestmark = pytest.mark.anyio
-
 
 def make() -> Reranker:
     spec = PluginSpec(name="bundled", options={}, setting="")

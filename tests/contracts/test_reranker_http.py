@@ -10,8 +10,6 @@ from toolgate.models.rerankers import Reranker
 from toolgate.models.rerankers.http import Options, build
 from toolgate.testing.contracts.reranker import PASSAGES, QUESTION, RerankerContract
 
-pytestmark = pytest.mark.anyio
-
 
 class Service:
     """Counts words that question and document have in common."""

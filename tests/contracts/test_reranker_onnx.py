@@ -19,8 +19,6 @@ from toolgate.models.rerankers import CandidatePassage, Reranker
 from toolgate.models.rerankers.onnx import Options, build
 from toolgate.testing.contracts.reranker import PASSAGES, QUESTION, RerankerContract
 
-pytestmark = pytest.mark.anyio
-
 WORDS = ("[PAD]", "[UNK]", "[SEP]", "days", "of", "paid", "leave", "canteen", "printers")
 
 

@@ -13,8 +13,6 @@ from toolgate.search import SearchableTool, SearchRequest, SearchStrategy
 from toolgate.search.strategies.bm25 import Options, build
 from toolgate.testing.contracts.search import SearchContract, sample_tools
 
-pytestmark = pytest.mark.anyio
-
 
 class TestBm25(SearchContract):
     """All duties of a search strategy."""

@@ -1,14 +1,11 @@
 """The search `off` finds nothing and says why; the other duties of a search need hits."""
 
 import numpy as np
-import pytest
 
 from toolgate.base.plugins import make
 from toolgate.search import SearchRequest, SearchStrategy
 from toolgate.testing.contracts.search import sample_tools
 from toolgate.types import PluginSpec
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_nothing_is_found_and_the_reason_is_given() -> None:

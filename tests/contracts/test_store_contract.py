@@ -29,8 +29,6 @@ from toolgate.testing.contracts.store import StoreContract
 from toolgate.testing.contracts.store.samples import SAMPLE_PROJECT
 from toolgate.types import AuditRecord
 
-pytestmark = pytest.mark.anyio
-
 
 def store_with(topic: str, repository: Callable[[SqliteStore], object]) -> type[SqliteStore]:
     """A store of which one repository is another one."""

@@ -160,13 +160,11 @@ async def end(wire: Any) -> None:
     wire._server.crash()
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("test", [test for _, test in FAULTS])
 async def test_a_good_wire_passes(test: str) -> None:
     await run(MemoryWire, test)
 
 
-@pytest.mark.anyio
 @pytest.mark.usefixtures("short_patience")
 @pytest.mark.parametrize(("make_wire", "test"), FAULTS)
 async def test_a_broken_wire_fails_the_test_that_names_its_fault(

@@ -145,7 +145,6 @@ async def ask(wire: Wire, headers: dict[str, str] = OLD, **options: Any) -> Json
         return await wire.request("any", {}, headers=headers, **options)
 
 
-@pytest.mark.anyio
 async def test_a_cancelled_modern_request_closes_its_stream_and_posts_nothing(
     http: aiohttp.ClientSession, recorder: WireRecorder
 ) -> None:
@@ -168,7 +167,6 @@ async def test_a_cancelled_modern_request_closes_its_stream_and_posts_nothing(
     assert echo.counts["notifications/cancelled"] == 0
 
 
-@pytest.mark.anyio
 async def test_the_session_goes_with_every_request_and_is_deleted_at_the_end(
     server: Scripted, wire: HttpWire
 ) -> None:
@@ -183,7 +181,6 @@ async def test_the_session_goes_with_every_request_and_is_deleted_at_the_end(
     assert sessions[-1] == ("DELETE", "s1")
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("status", "text"),
     [
@@ -212,7 +209,6 @@ async def completed(response: web.StreamResponse) -> web.StreamResponse:
     return response
 
 
-@pytest.mark.anyio
 async def test_an_unknown_method_of_a_session_is_no_forgotten_session(
     server: Scripted, wire: HttpWire
 ) -> None:
@@ -226,7 +222,6 @@ async def test_an_unknown_method_of_a_session_is_no_forgotten_session(
     assert caught.value.rpc_code == -32601
 
 
-@pytest.mark.anyio
 async def test_configured_headers_go_with_every_request(server: Scripted, wire: HttpWire) -> None:
     await greet(wire)
     await server.wait_for(3)
@@ -236,7 +231,6 @@ async def test_configured_headers_go_with_every_request(server: Scripted, wire: 
     assert all(seen.headers["user-agent"].startswith("toolgate/") for seen in server.seen)
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("value", ["ünï", " edge", "line\nend", "", "a\0b"])
 async def test_values_that_http_cannot_carry_are_encoded(
     server: Scripted, wire: HttpWire, value: str
@@ -250,7 +244,6 @@ async def test_values_that_http_cannot_carry_are_encoded(
     assert sent == value
 
 
-@pytest.mark.anyio
 async def test_a_redirect_within_the_origin_is_followed_once_and_remembered(
     server: Scripted, wire: HttpWire
 ) -> None:
@@ -270,7 +263,6 @@ async def test_a_redirect_within_the_origin_is_followed_once_and_remembered(
     assert all(body["method"] == "any" for body in server.bodies)
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("place", "message"),
     [
@@ -288,7 +280,6 @@ async def test_no_other_redirect_is_followed(
         await ask(wire)
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("status", "error", "message"),
     [
@@ -316,7 +307,6 @@ async def test_a_refusal_says_what_came_and_no_secret(
     assert len(str(caught.value)) < 500
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("status", [400, 404, 500])
 async def test_an_error_of_the_protocol_with_an_error_status_keeps_its_code(
     server: Scripted, wire: HttpWire, status: int
@@ -332,7 +322,6 @@ async def test_an_error_of_the_protocol_with_an_error_status_keeps_its_code(
     assert (caught.value.rpc_code, caught.value.data) == (-32022, {"supported": ["2026-07-28"]})
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     "response",
     [
@@ -354,7 +343,6 @@ async def test_a_response_without_the_answer_is_an_invalid_answer(
         await ask(wire)
 
 
-@pytest.mark.anyio
 async def test_a_broken_stream_is_continued_where_the_server_can(
     server: Scripted, wire: HttpWire, recorder: WireRecorder
 ) -> None:
@@ -379,7 +367,6 @@ async def test_a_broken_stream_is_continued_where_the_server_can(
     assert {seen.headers["mcp-protocol-version"] for seen in server.seen} == {LEGACY_VERSION}
 
 
-@pytest.mark.anyio
 async def test_a_stream_that_brings_nothing_new_is_given_up(
     server: Scripted, wire: HttpWire
 ) -> None:
@@ -393,7 +380,6 @@ async def test_a_stream_that_brings_nothing_new_is_given_up(
     assert len(server.seen) == 6
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("headers", "part"), [(OLD, ": no id\n\n"), (MODERN, "id: e1\nretry: 1\n\n")]
 )
@@ -411,7 +397,6 @@ async def test_a_broken_stream_that_cannot_be_continued_fails_its_request_alone(
     assert (await ask(wire, headers))["method"] == "any"
 
 
-@pytest.mark.anyio
 async def test_a_body_that_breaks_off_fails_its_request(server: Scripted, wire: HttpWire) -> None:
     async def cut(request: web.Request) -> web.StreamResponse:
         headers = {"content-type": "application/json", "content-length": "1000"}
@@ -430,7 +415,6 @@ async def test_a_body_that_breaks_off_fails_its_request(server: Scripted, wire: 
     assert caught.value.sent
 
 
-@pytest.mark.anyio
 async def test_what_the_server_says_unasked_arrives_for_as_long_as_the_session_lives(
     server: Scripted, wire: HttpWire, recorder: WireRecorder
 ) -> None:
@@ -465,7 +449,6 @@ async def test_what_the_server_says_unasked_arrives_for_as_long_as_the_session_l
     assert sent.headers["mcp-protocol-version"] == LEGACY_VERSION
 
 
-@pytest.mark.anyio
 async def test_a_session_that_is_gone_while_nobody_asks_ends_the_wire(
     server: Scripted, wire: HttpWire
 ) -> None:
@@ -477,7 +460,6 @@ async def test_a_session_that_is_gone_while_nobody_asks_ends_the_wire(
         assert await wire.closed() == "The server no longer knows the session."
 
 
-@pytest.mark.anyio
 async def test_a_question_on_a_requests_own_stream_is_for_its_sink(
     server: Scripted, wire: HttpWire, recorder: WireRecorder
 ) -> None:
@@ -503,7 +485,6 @@ async def test_a_question_on_a_requests_own_stream_is_for_its_sink(
     assert server.bodies[1]["result"] == {"action": "decline"}
 
 
-@pytest.mark.anyio
 async def test_a_result_does_not_wait_for_a_question_that_nobody_answered(
     server: Scripted, wire: HttpWire
 ) -> None:
@@ -533,7 +514,6 @@ async def test_a_result_does_not_wait_for_a_question_that_nobody_answered(
         await left.wait()
 
 
-@pytest.mark.anyio
 async def test_connections_are_used_again_after_answers_of_both_kinds(
     server: Scripted, wire: HttpWire
 ) -> None:
@@ -544,7 +524,6 @@ async def test_connections_are_used_again_after_answers_of_both_kinds(
     assert len(server.peers) <= 2  # a stream may still be ending when the next request starts
 
 
-@pytest.mark.anyio
 async def test_an_event_of_many_megabytes_arrives(server: Scripted, wire: HttpWire) -> None:
     """The library's own client refuses more than 1 MiB."""
     big = json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"text": "x" * 5_000_000}})
@@ -553,7 +532,6 @@ async def test_an_event_of_many_megabytes_arrives(server: Scripted, wire: HttpWi
     assert len((await ask(wire))["text"]) == 5_000_000
 
 
-@pytest.mark.anyio
 async def test_where_nobody_listens_the_wire_ends_with_the_reason(
     http: aiohttp.ClientSession, recorder: WireRecorder
 ) -> None:

@@ -170,7 +170,6 @@ class TestPutTogether(WireContract):
         return end
 
 
-@pytest.mark.anyio
 async def test_exchanged_parts_answer_from_the_next_listing_on() -> None:
     from fastmcp import FastMCP  # not in all processes of a test run
 
@@ -198,7 +197,6 @@ async def test_exchanged_parts_answer_from_the_next_listing_on() -> None:
     assert not target.wires
 
 
-@pytest.mark.anyio
 async def test_what_is_no_json_fails_its_request_alone() -> None:
     wire = wire_to(server())
     await wire.open(WireRecorder())
@@ -210,7 +208,6 @@ async def test_what_is_no_json_fails_its_request_alone() -> None:
     await wire.aclose()
 
 
-@pytest.mark.anyio
 async def test_neither_side_can_change_what_the_other_holds() -> None:
     kept: Json = {"content": [], "list": [1]}
     target = server()
@@ -230,7 +227,6 @@ async def test_neither_side_can_change_what_the_other_holds() -> None:
     await wire.aclose()
 
 
-@pytest.mark.anyio
 async def test_a_fastmcp_server_answers_in_the_modern_era() -> None:
     from fastmcp import FastMCP
 
@@ -260,7 +256,6 @@ async def test_a_fastmcp_server_answers_in_the_modern_era() -> None:
     assert answer["content"][0]["text"] == "Hello Ada"
 
 
-@pytest.mark.anyio
 async def test_a_server_that_fails_at_its_start_says_why() -> None:
     target = server()
 
@@ -298,7 +293,6 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     "name", ["my_tools", "my_tools:add", "my_tools:Box.inner", "{file}", "{file}:add"]
 )
@@ -310,7 +304,6 @@ async def test_a_target_is_loaded_by_its_name(module: Path, name: str) -> None:
     await wire.aclose()
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("name", "message"),
     [
@@ -376,7 +369,6 @@ async def functions(*targets: object) -> InprocessWire:
     return wire
 
 
-@pytest.mark.anyio
 async def test_a_function_describes_itself() -> None:
     wire = await functions(search)
 
@@ -414,7 +406,6 @@ async def test_a_function_describes_itself() -> None:
     ]
 
 
-@pytest.mark.anyio
 async def test_a_function_sees_for_whom_it_runs_and_can_report() -> None:
     wire, recorder = await functions(search), WireRecorder()
 
@@ -435,7 +426,6 @@ async def test_a_function_sees_for_whom_it_runs_and_can_report() -> None:
     ]
 
 
-@pytest.mark.anyio
 async def test_arguments_that_do_not_fit_come_back_with_what_fits() -> None:
     wire = await functions(search)
 
@@ -448,7 +438,6 @@ async def test_arguments_that_do_not_fit_come_back_with_what_fits() -> None:
     assert "quary: Extra inputs are not permitted" in shown
 
 
-@pytest.mark.anyio
 async def test_what_a_function_raises_is_its_answer() -> None:
     wire = await functions(broken_at_run)
 
@@ -457,7 +446,6 @@ async def test_what_a_function_raises_is_its_answer() -> None:
     assert answer == {"content": [{"type": "text", "text": "not 3 times"}], "isError": True}
 
 
-@pytest.mark.anyio
 async def test_a_function_can_ask_the_client() -> None:
     wire, recorder = await functions(ask_client), WireRecorder()
     recorder.answers["elicitation/create"] = {"action": "accept", "content": {"name": "Ada"}}
@@ -467,7 +455,6 @@ async def test_a_function_can_ask_the_client() -> None:
         await call(wire, "ask")
 
 
-@pytest.mark.anyio
 async def test_a_plain_function_blocks_nobody_and_is_left_when_it_is_cancelled() -> None:
     import threading
 
@@ -489,7 +476,6 @@ async def test_a_plain_function_blocks_nobody_and_is_left_when_it_is_cancelled()
     go.set()
 
 
-@pytest.mark.anyio
 async def test_an_unknown_tool_is_an_error_of_the_protocol() -> None:
     wire = await functions(search)
 
@@ -502,7 +488,6 @@ async def test_an_unknown_tool_is_an_error_of_the_protocol() -> None:
     assert unknown.value.rpc_code == -32601
 
 
-@pytest.mark.anyio
 async def test_closing_ends_functions_that_run() -> None:
     entered, lost = anyio.Event(), anyio.Event()
 

@@ -101,7 +101,6 @@ async def say(status: int, text: str = "") -> web.Response:
     return web.Response(status=status, text=text)
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     "place",
     ["http://127.0.0.1:1/post", "//other.example/post", "https://127.0.0.1/post", "http://["],
@@ -114,7 +113,6 @@ async def test_messages_go_to_no_other_origin(server: Scripted, wire: SseWire, p
         await wire.open(WireRecorder())
 
 
-@pytest.mark.anyio
 async def test_a_server_that_never_names_its_address_is_given_up_by_the_caller(
     server: Scripted, wire: SseWire
 ) -> None:
@@ -127,7 +125,6 @@ async def test_a_server_that_never_names_its_address_is_given_up_by_the_caller(
     assert scope.cancelled_caught
 
 
-@pytest.mark.anyio
 async def test_a_stream_that_ends_before_it_began_says_so(server: Scripted, wire: SseWire) -> None:
     server.first = b": nothing\n\n"
     server.later.put_nowait(b"")
@@ -136,7 +133,6 @@ async def test_a_stream_that_ends_before_it_began_says_so(server: Scripted, wire
         await wire.open(WireRecorder())
 
 
-@pytest.mark.anyio
 async def test_what_is_no_stream_of_events_says_what_it_is(server: Scripted, wire: SseWire) -> None:
     server.content_type = "text/html"
 
@@ -144,7 +140,6 @@ async def test_what_is_no_stream_of_events_says_what_it_is(server: Scripted, wir
         await wire.open(WireRecorder())
 
 
-@pytest.mark.anyio
 async def test_a_refused_stream_says_why(server: Scripted, wire: SseWire) -> None:
     server.status, server.content_type, server.first = 401, "text/plain", b"who are you"
 
@@ -152,7 +147,6 @@ async def test_a_refused_stream_says_why(server: Scripted, wire: SseWire) -> Non
         await wire.open(WireRecorder())
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(("status", "sent"), [(404, False), (410, False), (500, True)])
 async def test_a_message_that_fails_ends_the_connection(
     server: Scripted, wire: SseWire, status: int, sent: bool
@@ -168,7 +162,6 @@ async def test_a_message_that_fails_ends_the_connection(
     assert "Could not find session" in await wire.closed()
 
 
-@pytest.mark.anyio
 async def test_a_message_that_is_refused_for_itself_fails_alone(
     server: Scripted, wire: SseWire
 ) -> None:
@@ -183,7 +176,6 @@ async def test_a_message_that_is_refused_for_itself_fails_alone(
     assert await ask(wire) == {"fine": True}
 
 
-@pytest.mark.anyio
 async def test_an_answer_may_come_before_its_message_was_acknowledged(
     server: Scripted, wire: SseWire
 ) -> None:
@@ -202,7 +194,6 @@ async def test_an_answer_may_come_before_its_message_was_acknowledged(
     done.set()
 
 
-@pytest.mark.anyio
 async def test_a_lost_stream_ends_the_connection(server: Scripted, wire: SseWire) -> None:
     await wire.open(WireRecorder())
     server.later.put_nowait(b"")

@@ -138,7 +138,6 @@ async def gone(pid: int) -> None:
 Start = Callable[..., Awaitable[StdioWire]]
 
 
-@pytest.mark.anyio
 async def test_whatever_a_child_prints_between_messages_is_ignored(start: Start) -> None:
     wire = await start(
         "print('Welcome!')",
@@ -162,7 +161,6 @@ def error_line(code: object) -> str:
     )
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("code", [-32700, -32601, -32000, [-32700], {"a": 1}])
 async def test_an_error_without_an_id_fails_no_request_that_is_answered(
     start: Start, code: object
@@ -179,7 +177,6 @@ async def test_an_error_without_an_id_fails_no_request_that_is_answered(
     assert await ask(wire) == {"fine": True}
 
 
-@pytest.mark.anyio
 async def test_a_request_that_could_not_be_read_fails_with_the_error(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,7 +189,6 @@ async def test_a_request_that_could_not_be_read_fails_with_the_error(
     assert caught.value.rpc_code == -32700
 
 
-@pytest.mark.anyio
 async def test_a_message_may_come_in_any_pieces(start: Start) -> None:
     wire = await start(
         "message = read()",
@@ -205,7 +201,6 @@ async def test_a_message_may_come_in_any_pieces(start: Start) -> None:
     assert await ask(wire) == {"a": "ü✓😀"}
 
 
-@pytest.mark.anyio
 async def test_a_last_message_without_its_end_is_no_answer(start: Start) -> None:
     wire = await start("read()", 'write(b\'{"jsonrpc":"2.0","id":1,"resul\')', "sys.exit(4)")
 
@@ -213,7 +208,6 @@ async def test_a_last_message_without_its_end_is_no_answer(start: Start) -> None
         await ask(wire)
 
 
-@pytest.mark.anyio
 async def test_an_answer_with_its_id_last_is_failed_when_it_is_too_large(start: Start) -> None:
     """The TypeScript SDK writes the id behind the result."""
     wire = await start(
@@ -237,7 +231,6 @@ async def test_an_answer_with_its_id_last_is_failed_when_it_is_too_large(start: 
     assert "more than 1,000,000 bytes" in failed[0]
 
 
-@pytest.mark.anyio
 @pytest.mark.usefixtures("quick_patience")
 async def test_a_line_that_never_ends_keeps_no_memory_and_fails_its_request(start: Start) -> None:
     wire = await start(
@@ -250,7 +243,6 @@ async def test_a_line_that_never_ends_keeps_no_memory_and_fails_its_request(star
         await ask(wire)
 
 
-@pytest.mark.anyio
 async def test_a_child_that_dies_in_the_middle_says_how(start: Start) -> None:
     wire = await start(
         "print('out of luck', file=sys.stderr, flush=True)",
@@ -266,7 +258,6 @@ async def test_a_child_that_dies_in_the_middle_says_how(start: Start) -> None:
     assert wire.stderr_tail == ("out of luck",)
 
 
-@pytest.mark.anyio
 async def test_a_request_to_a_child_that_has_just_ended_says_how_it_ended(start: Start) -> None:
     """Its input is closed a moment before its status is known; a server that ends at once because
     it lacks a setting was reported with "The connection ended." """
@@ -281,7 +272,6 @@ async def test_a_request_to_a_child_that_has_just_ended_says_how_it_ended(start:
     assert not caught.value.sent
 
 
-@pytest.mark.anyio
 async def test_the_last_answer_of_a_child_that_ends_still_counts(start: Start) -> None:
     wire = await start("answer(read(), last=True)", "sys.exit(0)")
 
@@ -289,7 +279,6 @@ async def test_the_last_answer_of_a_child_that_ends_still_counts(start: Start) -
     assert await wire.closed() == "The process exited with status 0."
 
 
-@pytest.mark.anyio
 @pytest.mark.usefixtures("quick_patience")
 async def test_a_child_that_closes_its_output_has_ended(start: Start) -> None:
     wire = await start("read()", "os.close(1)", "time.sleep(60)")
@@ -298,7 +287,6 @@ async def test_a_child_that_closes_its_output_has_ended(start: Start) -> None:
         await ask(wire)
 
 
-@pytest.mark.anyio
 @pytest.mark.usefixtures("quick_patience")
 async def test_a_child_that_closes_its_input_has_ended(start: Start) -> None:
     wire = await start("answer(read())", "os.close(0)", "time.sleep(60)")
@@ -308,7 +296,6 @@ async def test_a_child_that_closes_its_input_has_ended(start: Start) -> None:
         assert await wire.closed() == "The process closed its standard input."
 
 
-@pytest.mark.anyio
 async def test_a_dead_child_is_noticed_although_a_grandchild_holds_its_pipes(start: Start) -> None:
     """`asyncio.subprocess.Process.wait` of Python 3.11 hangs here."""
     wire = await start(
@@ -328,7 +315,6 @@ async def test_a_dead_child_is_noticed_although_a_grandchild_holds_its_pipes(sta
     await gone(grandchild)
 
 
-@pytest.mark.anyio
 @pytest.mark.usefixtures("quick_patience")
 async def test_a_child_that_ignores_everything_is_ended_with_its_children(start: Start) -> None:
     wire = await start(
@@ -350,7 +336,6 @@ async def test_a_child_that_ignores_everything_is_ended_with_its_children(start:
         await gone(pid)
 
 
-@pytest.mark.anyio
 async def test_a_child_that_ends_with_its_input_gets_no_signal(
     start: Start, tmp_path: Path
 ) -> None:
@@ -370,7 +355,6 @@ async def test_a_child_that_ends_with_its_input_gets_no_signal(
     assert saved.read_text(encoding="utf-8") == "yes"
 
 
-@pytest.mark.anyio
 @pytest.mark.usefixtures("quick_patience")
 async def test_a_child_that_never_reads_blocks_nobody_and_takes_no_memory(start: Start) -> None:
     """What does not fit into the pipe waits in its callers, who can give up at any time."""
@@ -395,7 +379,6 @@ async def test_a_child_that_never_reads_blocks_nobody_and_takes_no_memory(start:
     assert wire._child.unwritten_bytes < 1_000_000
 
 
-@pytest.mark.anyio
 async def test_a_request_that_never_went_out_is_not_cancelled_at_the_server(start: Start) -> None:
     """A notification about a request that the server never saw would be wrong."""
     wire = await start(
@@ -417,7 +400,6 @@ async def test_a_request_that_never_went_out_is_not_cancelled_at_the_server(star
     assert seen.count("big") == seen.count("notifications/cancelled") < 10
 
 
-@pytest.mark.anyio
 async def test_standard_error_is_kept_in_its_last_lines(start: Start) -> None:
     wire = await start(
         "for number in range(100000): print('line', number, file=sys.stderr)",
@@ -434,7 +416,6 @@ async def test_standard_error_is_kept_in_its_last_lines(start: Start) -> None:
     assert wire.stderr_tail[50] == "\ufffd\ufffd no text"
 
 
-@pytest.mark.anyio
 async def test_colours_on_standard_error_are_left_out(start: Start) -> None:
     said = r"\x1b[1;31mERROR\x1b[0m \x1b]8;;http://x\x07link\x1b]8;;\x07 \x1b(Bend"
     wire = await start(f"print('{said}', file=sys.stderr)", "serve()")
@@ -444,7 +425,6 @@ async def test_colours_on_standard_error_are_left_out(start: Start) -> None:
     assert wire.stderr_tail == ("ERROR link end",)
 
 
-@pytest.mark.anyio
 async def test_a_child_sees_only_the_variables_it_is_given(
     guard: OrphanGuard, recorder: WireRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -467,7 +447,6 @@ async def test_a_child_sees_only_the_variables_it_is_given(
     assert answer == {"env": {"GIVEN": "1", "PATH": "/bin", "LC_CTYPE": "C.UTF-8"}, "cwd": "/"}
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("command", "cwd", "message"),
     [
@@ -507,7 +486,6 @@ def test_options_that_no_system_takes_are_refused(wrong: Json) -> None:
         Options(**wrong)
 
 
-@pytest.mark.anyio
 async def test_a_question_of_the_server_is_answered_while_it_may_ask_much(
     start: Start, recorder: WireRecorder
 ) -> None:
@@ -529,7 +507,6 @@ async def test_a_question_of_the_server_is_answered_while_it_may_ask_much(
     assert answer["good"] >= 100
 
 
-@pytest.mark.anyio
 async def test_a_question_that_the_server_takes_back_gets_no_answer(
     guard: OrphanGuard,
 ) -> None:
@@ -589,7 +566,6 @@ while True: time.sleep(60)
 """
 
 
-@pytest.mark.anyio
 async def test_children_do_not_outlive_a_gateway_that_is_killed() -> None:
     """SIGKILL leaves no time for anything; the child here ignores the end of its input too."""
     process = await anyio.open_process(
@@ -609,7 +585,6 @@ async def test_children_do_not_outlive_a_gateway_that_is_killed() -> None:
         await gone(pid)
 
 
-@pytest.mark.anyio
 async def test_the_guard_starts_with_the_first_child_and_ends_with_the_gateway(
     start: Start, guard: OrphanGuard
 ) -> None:
@@ -623,7 +598,6 @@ async def test_the_guard_starts_with_the_first_child_and_ends_with_the_gateway(
     assert not is_alive(pid)
 
 
-@pytest.mark.anyio
 async def test_a_guard_that_was_ended_is_replaced(start: Start, guard: OrphanGuard) -> None:
     await start("serve()")
     first = guard.pid

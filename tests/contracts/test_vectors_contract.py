@@ -12,8 +12,6 @@ from toolgate.store.vectors import Rows, VectorCollection, VectorMatch, VectorSt
 from toolgate.store.vectors.sqlite import Options, SqliteVectors
 from toolgate.testing.contracts.vectors import VectorContract
 
-pytestmark = pytest.mark.anyio
-
 
 class MixesCollections(SqliteVectors):
     async def count(self, collection: VectorCollection) -> int:

@@ -46,7 +46,6 @@ class TestMilvusLite(VectorContract):
 
 
 @pytest.mark.real
-@pytest.mark.anyio
 async def test_collections_of_the_first_layout_are_still_read(tmp_path: Path) -> None:
     """Made when the keys of Milvus were the numbers of passages."""
     from pymilvus import DataType, MilvusClient  # pyright: ignore[reportMissingTypeStubs]

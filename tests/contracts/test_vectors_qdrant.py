@@ -32,7 +32,6 @@ class TestQdrant(VectorContract):
 
 
 @pytest.mark.real
-@pytest.mark.anyio
 async def test_passages_have_the_ids_that_they_always_had(tmp_path: Path) -> None:
     """Numbers, so that what was written before other keys came is still read."""
     from qdrant_client import QdrantClient, models
@@ -62,7 +61,6 @@ async def test_passages_have_the_ids_that_they_always_had(tmp_path: Path) -> Non
 
 
 @pytest.mark.real
-@pytest.mark.anyio
 async def test_a_server_that_is_not_there_is_said_and_asked_again(tmp_path: Path) -> None:
     vectors = vectors_in(None, "qdrant", folder=tmp_path, url="http://127.0.0.1:9")
     for _ in range(2):

@@ -11,8 +11,6 @@ from toolgate.errors import ArgumentError, DocumentError, EmbedderError, Setting
 from toolgate.settings import DocumentSettings
 from toolgate.store import StoredFailure
 
-pytestmark = pytest.mark.anyio
-
 P = "default"
 
 

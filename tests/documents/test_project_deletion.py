@@ -10,7 +10,7 @@ from toolgate.settings import DocumentSettings, Settings
 from toolgate.testing import memory_app
 from toolgate.types import Caller
 
-pytestmark = [pytest.mark.anyio, pytest.mark.real, pytest.mark.xdist_group("qdrant")]
+pytestmark = [pytest.mark.real, pytest.mark.xdist_group("qdrant")]
 
 ME = Caller.local()
 WEB = replace(ME, project_id="web")

@@ -10,8 +10,6 @@ from toolgate.documents.reranking import codes_in
 from toolgate.errors import RerankerError
 from toolgate.models.rerankers import CandidatePassage
 
-pytestmark = pytest.mark.anyio
-
 TEXTS = ("abc one", "abc two", "abc three", "abc four")
 
 

@@ -20,8 +20,6 @@ from toolgate.documents import (
 )
 from toolgate.errors import ArgumentError, StoreError
 
-pytestmark = pytest.mark.anyio
-
 P = "default"
 
 

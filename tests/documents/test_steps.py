@@ -7,8 +7,6 @@ import pytest
 from tests.documents.libraries import Asked, rendered, shipped
 from toolgate.documents import ConversationMessage, grade, rephrase, select
 
-pytestmark = pytest.mark.anyio
-
 QUESTION = "How do I reset it?"
 TALK = (
     ConversationMessage(role="user", text="What is a VPN token?"),

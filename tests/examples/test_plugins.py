@@ -204,7 +204,6 @@ def test_wrong_options_are_refused(kind: str, name: str, options: dict[str, obje
     assert "short" not in str(caught.value).split("too")[0]
 
 
-@pytest.mark.anyio
 async def test_trigrams_forgive_typing_errors() -> None:
     strategy: SearchStrategy = built("search", SearchStrategy, "trigram")
     tools = [
@@ -218,7 +217,6 @@ async def test_trigrams_forgive_typing_errors() -> None:
     assert [hit.key for hit in answer.hits][:1] == ["mail:find"]
 
 
-@pytest.mark.anyio
 @pytest.mark.skipif(sys.platform == "win32", reason="asyncio has no Unix domain sockets there")
 async def test_a_unix_domain_socket_works_as_well(tmp_path: Path) -> None:
     async with listening(tmp_path / "s") as url:
@@ -256,7 +254,6 @@ def configured(folder: Path, text: str = CONFIG) -> Path:
     return config
 
 
-@pytest.mark.anyio
 async def test_a_gateway_works_with_all_four(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

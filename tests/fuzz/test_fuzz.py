@@ -15,8 +15,6 @@ from tests.fuzz.mutations import mutate
 from tests.fuzz.oracles import fault_of, fault_of_line
 from tests.fuzz.seeds import console_seeds, mcp_seeds, openai_seeds, rest_seeds, stdio_seeds
 
-pytestmark = pytest.mark.anyio
-
 COUNT = 12_000
 SEEDED = 20_261_124
 """Fixed, so that the same change passes or fails everywhere; `make fuzz` draws a new seed."""

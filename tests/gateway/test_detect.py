@@ -19,8 +19,6 @@ from toolgate.store import AuditFilter, DetectionFilter
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller
 
-pytestmark = pytest.mark.anyio
-
 PROMPTS = {
     "refunds": ("give me my money back", "i want a refund", "refund my order", "pay it back"),
     "tracking": ("where is my parcel", "track my order", "is my package late", "has it left"),

@@ -22,8 +22,6 @@ from toolgate.store import AuditFilter
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Json
 
-pytestmark = pytest.mark.anyio
-
 ME = Caller.local(client="ide", conversation="talk")
 META = Settings(
     mode="meta",

@@ -3,16 +3,12 @@
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from tests.chat.chat_gateway import chatting
 from toolgate.settings import ProjectTable, ResultSettings, Settings
 from toolgate.store import StoredProject, make_store
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.testing.contracts.store.samples import sample_result
 from toolgate.types import Caller
-
-pytestmark = pytest.mark.anyio
 
 SETTINGS = Settings(
     mode="meta",

@@ -22,8 +22,6 @@ from toolgate.store import AuditFilter
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Json
 
-pytestmark = pytest.mark.anyio
-
 HAS_SANDBOX = find_spec("pydantic_monty") is not None
 ME = Caller.local()
 META = Settings(mode="meta")

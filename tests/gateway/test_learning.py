@@ -13,8 +13,6 @@ from toolgate.settings import SearchSettings, Settings, UsageSettings
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Json
 
-pytestmark = pytest.mark.anyio
-
 ME = Caller.local(caller_id="me", conversation="c")
 QUERY = "let the others know about the party"
 

@@ -23,8 +23,6 @@ from toolgate.settings import SearchSettings, Settings
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Json
 
-pytestmark = pytest.mark.anyio
-
 
 def done(params: Json) -> Json:
     return text_result("done")

@@ -10,8 +10,6 @@ from toolgate.settings import PackSettings, Settings
 from toolgate.testing import memory_app
 from toolgate.types import Caller
 
-pytestmark = pytest.mark.anyio
-
 ME = Caller.local(client="ide", conversation="talk")
 
 FILES = {

@@ -19,8 +19,6 @@ from toolgate.settings import PermissionTable, ProjectTable, Settings, StoreSett
 from toolgate.store import make_store
 from toolgate.types import Caller, Identity, ServerSpec
 
-pytestmark = pytest.mark.anyio
-
 PASSWORD = "correct-horse-battery"
 GITHUB_TOKEN = "ghp_" + "a1B2" * 9
 SERVER = f"""

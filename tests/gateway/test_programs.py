@@ -28,8 +28,6 @@ from toolgate.testing import FakePeer, FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Identity, Json
 
 pytest.importorskip("pydantic_monty")
-pytestmark = pytest.mark.anyio
-
 ASK = GuardTable(tools=("shop:refund",), approver="user", reason="It cannot be undone.")
 ACCEPT = {"action": "accept", "content": {"approve": True}}
 NUMBERS = {

@@ -13,8 +13,6 @@ from toolgate.settings import Settings
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Identity, Json
 
-pytestmark = pytest.mark.anyio
-
 ME = Caller.local()
 META = Settings(mode="meta")
 SKILL = "docs:skill://refunds/SKILL.md"

@@ -18,8 +18,6 @@ from toolgate.store import AuditFilter
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import CacheRule, Caller, Identity, Json
 
-pytestmark = pytest.mark.anyio
-
 READS = {"annotations": {"readOnlyHint": True}}
 MINUTE = CacheRule(ttl_s=60)
 ME = Caller.local()

@@ -14,8 +14,6 @@ from toolgate.settings import ResultSettings, Settings
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Json
 
-pytestmark = pytest.mark.anyio
-
 ME = Caller.local()
 META = Settings(mode="meta")
 ISSUES = [

@@ -52,7 +52,6 @@ def docstring_examples() -> Iterator[Any]:
 EXAMPLES = list(docstring_examples())
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(("module", "example"), EXAMPLES)
 async def test_the_example_of_a_docstring_runs(
     module: str, example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

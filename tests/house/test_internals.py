@@ -59,7 +59,6 @@ def test_libraries_with_private_parts_in_use_have_an_upper_bound(library: str) -
     assert all("<" in row for row in bounds)
 
 
-@pytest.mark.anyio
 async def test_uvicorn_parses_requests_as_our_parser_expects() -> None:
     module = "toolgate.server.asgi.parsing.http_parser"
     check_parameters(

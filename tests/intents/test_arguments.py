@@ -410,7 +410,6 @@ TABLES = ArgumentReader(
         ("Bestellung 4711.5", None),
     ],
 )
-@pytest.mark.anyio
 async def test_a_number_is_read_next_to_its_name_in_other_languages_too(
     text: str, order: int | None
 ) -> None:

@@ -56,7 +56,6 @@ class Meaning:
 PARTIAL, EXACT, NOTHING = "refund my order", "tracking number", "give it back"
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("message", "meaning", "intent", "stage"),
     [
@@ -79,14 +78,12 @@ async def test_who_decides(message: str, meaning: Meaning, intent: str, stage: s
     assert found.reason
 
 
-@pytest.mark.anyio
 async def test_without_a_second_stage_keywords_decide_alone() -> None:
     found = await Cascade(KEYWORDS).classify(StageRequest(text=PARTIAL, today=TODAY))
 
     assert (found.intent, found.confidence) == ("tracking", 0.8)
 
 
-@pytest.mark.anyio
 async def test_who_overrules_says_whom_and_who_stays_shows_the_others() -> None:
     request = StageRequest(text=PARTIAL, today=TODAY)
     by_keyword = KEYWORDS.match(request)

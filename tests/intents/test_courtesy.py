@@ -57,7 +57,6 @@ def test_places_in_the_message_stay(message: str) -> None:
     assert all(new in {old, " "} for new, old in zip(left, message, strict=True))
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(("before", "after"), AROUND)
 async def test_a_polite_request_has_the_same_intent(before: str, after: str) -> None:
     recognizer = Recognizer(embedder=BundledEmbedder())

@@ -10,8 +10,6 @@ from tests.intents.test_pack_stages import REFUNDS, SHOP
 from toolgate.intents import NONE, Intent, IntentSet, Keywords, Recognizer, without_declined
 from toolgate.models.embedders.bundled import BundledEmbedder
 
-pytestmark = pytest.mark.anyio
-
 DECLINED = (
     "Don't create a relation",
     "please do not show me the changes",

@@ -20,8 +20,6 @@ from toolgate.intents.semantic.model import Prediction, SemanticModel
 from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.packs import intent_set_of, load_pack
 
-pytestmark = pytest.mark.anyio
-
 REFUNDS = (
     "give me my money back",
     "I want a refund for my order",

@@ -53,7 +53,6 @@ def test_loading_the_packs_that_ship_compiles_none_of_their_phrases(
     assert not compiled
 
 
-@pytest.mark.anyio
 async def test_the_first_message_compiles_every_expression_outside_the_event_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

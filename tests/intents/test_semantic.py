@@ -559,7 +559,6 @@ def test_a_training_that_nobody_needs_any_more_is_given_up() -> None:
         fitted_by_words(training_set_of(intents_of(FEW)), is_cancelled=lambda: True)
 
 
-@pytest.mark.anyio
 async def test_the_thread_of_a_cancelled_training_is_told_to_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

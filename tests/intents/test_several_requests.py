@@ -8,8 +8,6 @@ from tests.intents.test_pack_stages import SHOP
 from toolgate.intents import Intent, IntentSet, Keywords, Recognizer
 from toolgate.models.embedders.bundled import BundledEmbedder
 
-pytestmark = pytest.mark.anyio
-
 PRICES = Intent(name="PRICES", keywords={"en": Keywords(exact=("price list",))}, pack="words")
 STOCK = Intent(name="STOCK", keywords={"en": Keywords(exact=("stock report",))}, pack="words")
 

@@ -14,7 +14,6 @@ from tests.outages.load import Load, site, until_metric
 from tests.real.processes import RunningGateway
 
 pytestmark = [
-    pytest.mark.anyio,
     pytest.mark.real,
     pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits another process"),
 ]

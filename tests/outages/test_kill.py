@@ -16,7 +16,7 @@ from tests.real.processes import PROBE_SERVER, RunningGateway, gateway
 from tests.server.http_gateway import headers_for, modern
 from toolgate.types import Json
 
-pytestmark = [pytest.mark.anyio, pytest.mark.real]
+pytestmark = pytest.mark.real
 
 ACCEPT = "application/json, text/event-stream"
 CALLS = 60

@@ -15,7 +15,7 @@ from tests.outages.load import Load, site, until_metric
 from tests.outages.stalling_proxy import stalling_proxy
 from tests.postgres import PostgresServer, running_server
 
-pytestmark = [pytest.mark.anyio, pytest.mark.real, pytest.mark.xdist_group("paused-database")]
+pytestmark = [pytest.mark.real, pytest.mark.xdist_group("paused-database")]
 
 
 @pytest.fixture(scope="module")

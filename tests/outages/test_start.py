@@ -38,7 +38,6 @@ from toolgate.store import AuditFilter, make_store
 from toolgate.types import Caller
 
 pytestmark = [
-    pytest.mark.anyio,
     pytest.mark.real,
     pytest.mark.skipif(sys.platform != "linux", reason="only Linux takes rights from root"),
 ]

@@ -24,8 +24,6 @@ from toolgate.testing import memory_app
 from toolgate.types import Caller
 from toolgate.upstream import tool
 
-pytestmark = pytest.mark.anyio
-
 LOCAL = Caller.local(conversation="thread-7")
 
 ORDERS = '''

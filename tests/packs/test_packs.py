@@ -12,8 +12,6 @@ from toolgate.packs import Packs, PackSet
 from toolgate.settings import PackSettings
 from toolgate.upstream import ToolServices
 
-pytestmark = pytest.mark.anyio
-
 
 async def reading(folder: Path, files: Mapping[str, str | bytes] = SALES) -> Packs:
     """Packs over one folder, read once; their code may run."""

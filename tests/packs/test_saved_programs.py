@@ -18,8 +18,6 @@ from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Json
 
 pytest.importorskip("pydantic_monty")
-pytestmark = pytest.mark.anyio
-
 ME = Caller.local(client="tester", conversation="talk")
 LATE = '''\
 """Notes for people."""

@@ -63,7 +63,6 @@ def children() -> list[psutil.Process]:
     return psutil.Process().children(recursive=True)
 
 
-@pytest.mark.anyio
 async def test_no_program_escapes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOOLGATE_CANARY", SECRET)
     secret, target = tmp_path / "secret", tmp_path / "target"
@@ -102,7 +101,6 @@ async def test_no_program_escapes(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="only Linux lists threads there")
-@pytest.mark.anyio
 async def test_programs_leave_the_cpu_to_the_gateway() -> None:
     """Every thread of the sandbox has a lower priority, in a reused process too."""
     sandbox = monty.build(monty.Options(processes=1))

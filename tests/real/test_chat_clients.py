@@ -17,7 +17,6 @@ from tests.real.setup import Installed
 from toolgate.testing import FakeUpstream, text_result
 
 pytestmark = [
-    pytest.mark.anyio,
     pytest.mark.real,
     pytest.mark.xdist_group("clients"),
 ]

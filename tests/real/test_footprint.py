@@ -9,10 +9,7 @@ from mcp import Client
 from benchmarks._load import load
 from tests.real.processes import PROBE_SERVER, RunningGateway, gateway
 
-pytestmark = [
-    pytest.mark.real,
-    pytest.mark.anyio,
-]
+pytestmark = pytest.mark.real
 
 NEVER = {
     *(

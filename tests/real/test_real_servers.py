@@ -18,7 +18,6 @@ from toolgate.types import Json
 
 pytestmark = [
     pytest.mark.real,
-    pytest.mark.anyio,
     pytest.mark.xdist_group("real-servers"),
 ]
 

@@ -23,7 +23,7 @@ from tests.real.processes import (
 from tests.server.http_gateway import INITIALIZE, headers_for, modern
 from toolgate.types import Json
 
-pytestmark = [pytest.mark.real, pytest.mark.anyio]
+pytestmark = pytest.mark.real
 
 ACCEPT = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 AT_ONCE = 4

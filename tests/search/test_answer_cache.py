@@ -14,8 +14,6 @@ from toolgate.search.answer.answer_cache import AnswerCache
 from toolgate.search.strategies.hybrid import HybridSearch, Options, build
 from toolgate.testing.contracts.search import sample_tools
 
-pytestmark = pytest.mark.anyio
-
 WEATHER = SearchRequest(queries=("weather forecast for a place",))
 PATIENT = Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=EMBEDDING_S)
 

@@ -22,8 +22,6 @@ from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.testing.contracts.search import sample_tools
 from toolgate.types import Caller, Json
 
-pytestmark = pytest.mark.anyio
-
 PATIENT = Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=EMBEDDING_S)
 WEATHER = SearchRequest(queries=("weather forecast for a place",))
 

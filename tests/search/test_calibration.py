@@ -22,8 +22,6 @@ from toolgate.search.strategies.hybrid import Options, build
 from training._shipped import ship
 from training.kinds import differs
 
-pytestmark = pytest.mark.anyio
-
 PATIENT = Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=EMBEDDING_S)
 FAR = Evidence(
     cosine=0.3,

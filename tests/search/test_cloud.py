@@ -32,8 +32,6 @@ from toolgate.testing import FakeReply, FakeService, fake_service
 from toolgate.testing.contracts.search import sample_tools
 from toolgate.types import Json
 
-pytestmark = pytest.mark.anyio
-
 TOKEN = "secret-token-0123456789"
 ISSUE = SearchRequest(queries=("create an issue",))
 KEYS = {tool.key for tool in sample_tools()}

@@ -20,8 +20,6 @@ from toolgate.search.lexical.clauses import clauses_of, readable_share
 from toolgate.search.strategies.hybrid import HybridSearch, Options, build
 from toolgate.testing.contracts.search import sample_tools
 
-pytestmark = pytest.mark.anyio
-
 PATIENT = Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=EMBEDDING_S)
 WEATHER = SearchRequest(queries=("weather forecast for a place",))
 

@@ -78,7 +78,6 @@ def scored(state: LexicalState, text: str) -> dict[str, float]:
     return {key: float(scores[at]) for key, at in zip(state.keys, slots, strict=True)}
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("segmented", [True, False])
 async def test_a_start_reads_the_texts_of_new_tools_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, segmented: bool
@@ -106,7 +105,6 @@ async def test_a_start_reads_the_texts_of_new_tools_alone(
     assert not found.words.slots_named(tools[21].key)
 
 
-@pytest.mark.anyio
 async def test_a_whole_catalog_comes_back_as_it_was(tmp_path: Path) -> None:
     reads = Reads()
     tools = catalog(60, reads)
@@ -124,7 +122,6 @@ async def test_a_whole_catalog_comes_back_as_it_was(tmp_path: Path) -> None:
     assert scored(changed, "mail") == scored(build_state(before, tuple(tools[1:]), WEIGHTS), "mail")
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("damage", ["cut", "bytes", "empty", "other rules", "other tools"])
 async def test_a_file_that_is_of_no_use_is_as_if_it_were_not_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
@@ -154,7 +151,6 @@ def _plain(tool: SearchableTool) -> SearchableTool:
     return SearchableTool(key=tool.key, server=tool.server, name=tool.name, digest=tool.digest)
 
 
-@pytest.mark.anyio
 async def test_other_weights_have_another_file(tmp_path: Path) -> None:
     tools = tuple(catalog(60, Reads()))
     await kept(tmp_path / "store.db", tools)
@@ -162,7 +158,6 @@ async def test_other_weights_have_another_file(tmp_path: Path) -> None:
     assert await LexicalCache(tmp_path / "store.db", replace(WEIGHTS, b=0.5)).read(tools) is None
 
 
-@pytest.mark.anyio
 async def test_a_place_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder", encoding="utf-8")
 
@@ -171,7 +166,6 @@ async def test_a_place_that_cannot_be_written_stops_nothing(tmp_path: Path) -> N
     assert len(state.keys) == 60
 
 
-@pytest.mark.anyio
 async def test_a_search_that_was_kept_answers_as_before(tmp_path: Path) -> None:
     """Vectors too: the hash of a tool's text is kept, so that it is not read to be hashed."""
     reads = Reads()
@@ -203,7 +197,6 @@ async def test_a_search_that_was_kept_answers_as_before(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.anyio
 async def test_texts_are_added_to_a_file_of_words_alone(tmp_path: Path) -> None:
     """A search by words writes no hashes of texts; one by meaning adds them for the next start."""
     reads = Reads()

@@ -11,8 +11,6 @@ from toolgate.search.lexical.clauses import readable_share
 from toolgate.search.lexical.stop_words import stop_words_of
 from toolgate.search.tokenizer import fold
 
-pytestmark = pytest.mark.anyio
-
 LATIN = ("de", "en", "es", "fr", "id", "it", "nl", "pl", "pt", "tr", "vi")
 """Languages of which the model reads anything; of the others both searches use words alone."""
 SHARED_LEAST = 18

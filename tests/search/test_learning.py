@@ -31,8 +31,6 @@ from toolgate.store.sql.usage import SqlUsage
 from toolgate.store.sqlite import SqliteStore
 from toolgate.types import Caller
 
-pytestmark = pytest.mark.anyio
-
 DAY_S = 86_400.0
 WEIGHTS = UsageWeights()
 ANN = Caller.local(caller_id="ann", conversation="c")

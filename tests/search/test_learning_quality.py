@@ -3,8 +3,6 @@
 from pathlib import Path
 from statistics import fmean
 
-import pytest
-
 from tests.limits import EMBEDDING_S
 from toolgate.evaluation.search_metrics import read_labelled, score_ranking
 from toolgate.models.embedders.bundled import BundledEmbedder
@@ -13,8 +11,6 @@ from toolgate.search.personal_cutoff import JudgedSearch, PersonalCutoff
 from toolgate.search.relevance.usage_votes import UsageHistory
 from toolgate.search.strategies.hybrid import HybridSearch, Options, build
 from toolgate.search.usage.learning import Learned
-
-pytestmark = pytest.mark.anyio
 
 DATA = Path(__file__).with_name("data")
 NOW = 0.0

@@ -23,8 +23,6 @@ from toolgate.search.strategies.hybrid import Options, build
 from toolgate.types import Json
 from training.translations import compiled
 
-pytestmark = pytest.mark.anyio
-
 BOUNDS = {"held-out": (0.55, 0.82, 0.05, 0.58), "first": (0.69, 0.85, 0.05, 0.6)}
 """Shares of the phrases that a tool serves with such a tool first, and among the first five; and
 shares of `none`: of phrases that are served, at most, and of those that are not, at least."""

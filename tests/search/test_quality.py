@@ -18,8 +18,6 @@ from toolgate.search import SearchAnswer, SearchRequest, SearchStrategy
 from toolgate.search.strategies import bm25 as lexical
 from toolgate.search.strategies import hybrid as both
 
-pytestmark = pytest.mark.anyio
-
 DATA = Path(__file__).with_name("data")
 ALLOWED = 0.01
 

@@ -16,8 +16,6 @@ from toolgate.search import SearchableTool, SearchRequest
 from toolgate.search.semantic.query_vectors import QueryVectors
 from toolgate.search.strategies.hybrid import Options, build
 
-pytestmark = pytest.mark.anyio
-
 
 class Clock:
     """Goes on when told."""

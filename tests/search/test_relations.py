@@ -1,14 +1,11 @@
 """How tools belong together: near-equal ones, and capability groups."""
 
 import anyio
-import pytest
 
 from tests.limits import HANG_S
 from toolgate.search import Relations, SearchableTool
 from toolgate.search.answer.capability_groups import grouped
 from toolgate.search.semantic.near_duplicates import find_near_duplicates
-
-pytestmark = pytest.mark.anyio
 
 
 def tool(key: str, about: str = "") -> SearchableTool:

@@ -7,8 +7,6 @@ from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import SearchableTool, SearchAnswer, SearchRequest
 from toolgate.search.strategies.hybrid import Options, build
 
-pytestmark = pytest.mark.anyio
-
 FILES = (
     SearchableTool(key="f:read_file", server="f", name="read_file", description="Read a file."),
     SearchableTool(

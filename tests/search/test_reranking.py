@@ -9,8 +9,6 @@ from toolgate.search.relevance.typical_requests import typical_requests
 from toolgate.search.reranking.actions import are_opposite, requested_actions, tool_actions
 from toolgate.search.strategies.hybrid import HybridSearch, Options, build
 
-pytestmark = pytest.mark.anyio
-
 PATIENT = Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=EMBEDDING_S)
 
 

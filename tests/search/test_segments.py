@@ -156,7 +156,6 @@ def counting(monkeypatch: pytest.MonkeyPatch, name: str) -> list[int]:
     return counted
 
 
-@pytest.mark.anyio
 async def test_one_changed_server_of_a_large_catalog_costs_that_server_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -186,7 +185,6 @@ async def test_one_changed_server_of_a_large_catalog_costs_that_server_only(
     await strategy.aclose()
 
 
-@pytest.mark.anyio
 async def test_many_changes_are_put_together_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_lexical, "SEGMENTED_FROM", 0)
     strategy = build(
@@ -220,7 +218,6 @@ async def searched(
     return strategy, [(hit.key, hit.relevance) for hit in answer.hits]
 
 
-@pytest.mark.anyio
 async def test_a_first_look_finds_what_a_look_at_all_finds(
     monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
@@ -243,7 +240,6 @@ async def test_a_first_look_finds_what_a_look_at_all_finds(
     await quick.aclose()
 
 
-@pytest.mark.anyio
 @pytest.mark.usefixtures("always_first_look")
 async def test_a_mask_keeps_its_order_when_places_are_another(
     monkeypatch: pytest.MonkeyPatch,
@@ -271,7 +267,6 @@ async def test_a_mask_keeps_its_order_when_places_are_another(
     await strategy.aclose()
 
 
-@pytest.mark.anyio
 @pytest.mark.usefixtures("always_first_look")
 async def test_means_that_follow_changes_are_those_of_all_tools(
     monkeypatch: pytest.MonkeyPatch,

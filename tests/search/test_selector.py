@@ -38,8 +38,6 @@ from toolgate.testing import (
 from toolgate.testing.contracts.search import sample_tools
 from toolgate.types import Caller, Json
 
-pytestmark = pytest.mark.anyio
-
 KEY = "secret-key-0123456789"
 ISSUE = SearchRequest(queries=("create an issue",))
 

@@ -21,7 +21,6 @@ def test_sums_by_server_are_those_of_numpy_to_the_last_bit(tools: int) -> None:
     assert (_sums(rows, starts) == np.add.reduceat(rows, starts, axis=0)).all()
 
 
-@pytest.mark.anyio
 async def test_tools_without_a_server_have_nothing_in_common() -> None:
     """Among others that have one, they are not held for a server that does everything."""
     described = {

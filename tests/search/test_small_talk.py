@@ -12,8 +12,6 @@ from toolgate.search import SearchRequest
 from toolgate.search.relevance import background_similarity
 from toolgate.search.strategies.hybrid import Options, build
 
-pytestmark = pytest.mark.anyio
-
 TALK = (
     "hi, what's up",
     "good evening everyone",

@@ -17,8 +17,6 @@ from toolgate.search.relevance.usage_votes import UsageBoost, apply_habits
 from toolgate.search.strategies.hybrid import Options, build
 from toolgate.search.usage.learning import Learned
 
-pytestmark = pytest.mark.anyio
-
 DATA = Path(__file__).with_name("data")
 SHARES = st.floats(2**-6, 1, width=32)
 TOOLS = st.lists(st.tuples(SHARES, SHARES), min_size=2, max_size=12)

@@ -9,8 +9,6 @@ from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import SearchableTool, SearchRequest
 from toolgate.search.strategies.hybrid import HybridSearch, Options
 
-pytestmark = pytest.mark.anyio
-
 TOOLS = {
     "cluster:scale_deployment": "Set how many replicas of a deployment run",
     "cluster:get_logs": "Read the logs of a pod",

@@ -38,8 +38,6 @@ from toolgate.security.outbound import (
 from toolgate.settings import OutboundSettings
 from toolgate.types import ServerSpec
 
-pytestmark = pytest.mark.anyio
-
 NOWHERE = OutboundSettings()
 
 

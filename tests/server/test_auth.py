@@ -20,8 +20,6 @@ from toolgate.settings import LimitSettings, PermissionTable, ProjectTable, Sett
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Json
 
-pytestmark = pytest.mark.anyio
-
 LOCAL_KEY = "k" * 43
 ME = Caller.local()
 SETTINGS = Settings(

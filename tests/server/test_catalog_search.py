@@ -33,8 +33,6 @@ from toolgate.testing import memory_app
 from toolgate.testing.contracts.search import sample_tools
 from toolgate.types import Caller, Json
 
-pytestmark = pytest.mark.anyio
-
 RECORDED = Path(__file__).parents[1] / "search" / "data" / "catalog_search"
 TOOLS = [
     {

@@ -23,8 +23,6 @@ from toolgate.server import connections
 from toolgate.server.asgi.parsing import http_parser
 from toolgate.server.connections import ClientConnections, ConnectionLimits
 
-pytestmark = pytest.mark.anyio
-
 HALF = b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100"
 
 

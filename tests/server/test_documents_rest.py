@@ -12,8 +12,6 @@ from toolgate.app.app import open_app
 from toolgate.cli.client._local_gateway import in_process
 from toolgate.settings import DocumentSettings, Settings, StoreSettings
 
-pytestmark = pytest.mark.anyio
-
 
 class Rest:
     """The interface within the process."""

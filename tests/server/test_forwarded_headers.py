@@ -19,8 +19,6 @@ from toolgate.store import AuditFilter
 from toolgate.testing.echo_server import EchoServer, serve_http, serve_sse
 from toolgate.types import Caller, Json, ServerSpec
 
-pytestmark = pytest.mark.anyio
-
 ME = Caller.local()
 SENT = {"X-Tenant": "blue", "X-Other": "secret", "Authorization": "Bearer of-the-client"}
 CALL = {"name": "a__echo", "arguments": {"text": "hi"}}

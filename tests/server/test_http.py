@@ -17,8 +17,6 @@ from toolgate.server.http import serve
 from toolgate.server.mcp import response_stream
 from toolgate.types import Json, Peer
 
-pytestmark = pytest.mark.anyio
-
 HANDSHAKE = {"MCP-Protocol-Version": "2025-11-25"}
 MODERN = headers_for(modern("tools/list"))
 DEEP = b'{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"x":%s%s}}'

@@ -21,8 +21,6 @@ from toolgate.settings import AuthnSettings, PermissionTable, Settings
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller
 
-pytestmark = pytest.mark.anyio
-
 KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 AUDIENCE = "https://gateway.example.org/mcp"
 LIST = modern("tools/list")

@@ -16,8 +16,6 @@ from toolgate.server.asgi.parsing.json_limits import count_json
 from toolgate.server.asgi.parsing.json_parser import BadMessageError, parse_json
 from toolgate.server.mcp.summarize_body import summarize_body
 
-pytestmark = pytest.mark.anyio
-
 HANDSHAKE = {"MCP-Protocol-Version": "2025-11-25"}
 MODERN = headers_for(modern("tools/list"))
 

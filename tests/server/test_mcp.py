@@ -25,10 +25,7 @@ from tests.server.http_gateway import (
     until,
 )
 
-pytestmark = [
-    pytest.mark.anyio,
-    pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
 
 ERAS = pytest.mark.parametrize("mode", ["auto", "legacy"])
 

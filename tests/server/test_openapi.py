@@ -18,8 +18,6 @@ from toolgate.settings import GuardTable, Settings
 from toolgate.testing import FakeUpstream, memory_app
 from toolgate.types import Caller
 
-pytestmark = pytest.mark.anyio
-
 DOCUMENT = openapi_document(ROUTES)
 
 

@@ -5,13 +5,10 @@ from urllib.parse import urlsplit
 
 import anyio
 import orjson
-import pytest
 
 from tests.limits import HANG_S
 from tests.server.http_gateway import headers_for, listening, modern
 from toolgate.server.asgi.parsing.http_parser import MAX_HEAD_BYTES
-
-pytestmark = pytest.mark.anyio
 
 CALL = modern("tools/call", {"name": "a__echo", "arguments": {"text": "hi"}})
 BODY = orjson.dumps(CALL)

@@ -11,8 +11,6 @@ from toolgate.server.asgi import peer_process
 from toolgate.server.asgi.forwarded_headers import ForwardedHeaders
 from toolgate.server.asgi.peer_process import has_other_users, is_same_user
 
-pytestmark = pytest.mark.anyio
-
 
 def scope(client: str = "10.0.0.5", path: str = "/mcp", **headers: str) -> Any:
     raw = [(name.replace("_", "-").encode(), text.encode()) for name, text in headers.items()]

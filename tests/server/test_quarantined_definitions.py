@@ -22,8 +22,6 @@ from toolgate.store import AuditFilter
 from toolgate.testing import FakeUpstream, memory_app
 from toolgate.types import Caller, EntryKind, Json
 
-pytestmark = pytest.mark.anyio
-
 ME = Caller.local()
 ALL = Settings(mode="all")
 INJECTION = (

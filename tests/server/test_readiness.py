@@ -21,8 +21,6 @@ from toolgate.testing import FakeUpstream, memory_app
 from toolgate.types import Caller, Json, ServerSpec
 from toolgate.upstream import CallSink
 
-pytestmark = pytest.mark.anyio
-
 ME = Caller.local()
 SETTINGS = Settings(allow_other_users=True, audit=AuditSettings(on_failure="closed"))
 

@@ -15,8 +15,6 @@ from tests.server.fake_gateway import FakeGateway
 from tests.server.http_gateway import INITIALIZE, headers_for, listening, modern, post
 from toolgate.base.processes.loop_monitor import LoopMonitor
 
-pytestmark = pytest.mark.anyio
-
 HANDSHAKE = {"MCP-Protocol-Version": "2025-11-25"}
 BOTH = "application/json, text/event-stream"
 

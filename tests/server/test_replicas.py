@@ -23,7 +23,7 @@ from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Json
 from toolgate.upstream import ToolContext, tool
 
-pytestmark = [pytest.mark.anyio, BOTH]
+pytestmark = BOTH
 
 ME = Caller.local()
 ACCEPT = {"action": "accept", "content": {"approve": True}}

@@ -11,8 +11,6 @@ from tests.server.http_gateway import ListeningGateway, listening
 from toolgate.cli.client._local_gateway import in_process
 from toolgate.testing import memory_app
 
-pytestmark = pytest.mark.anyio
-
 
 async def ask(
     place: ListeningGateway, method: str, path: str, body: Any = None, **headers: str

@@ -3,12 +3,9 @@
 import asyncio
 from collections import Counter
 
-import pytest
 from anyio.lowlevel import checkpoint
 
 from toolgate.server.asgi.running_requests import RunningRequests
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_few_requests_start_in_one_turn_of_the_loop_and_in_their_order() -> None:

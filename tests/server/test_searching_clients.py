@@ -18,8 +18,6 @@ from toolgate.settings import PermissionTable, Settings
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Identity, Json
 
-pytestmark = pytest.mark.anyio
-
 CLAUDE = {"name": "claude-code", "version": "2.1.212"}
 CURSOR = {"name": "cursor-vscode", "version": "1.0.0"}
 LONG = "Lists the orders of a customer. " * 40

@@ -15,8 +15,6 @@ from tests.server.http_gateway import INITIALIZE, ListeningGateway, listening, p
 from toolgate.server.mcp import sdk_loader
 from toolgate.types import Json
 
-pytestmark = pytest.mark.anyio
-
 
 async def opened(place: ListeningGateway, capabilities: Json | None = None) -> dict[str, str]:
     """Open a session; gives the headers of its requests."""

@@ -5,7 +5,6 @@ from typing import Any
 
 import aiohttp
 import anyio
-import pytest
 
 from tests.limits import HANG_S
 from tests.server.http_gateway import listening, post
@@ -13,8 +12,6 @@ from toolgate.base.signing import Signer
 from toolgate.server.asgi.parsing.messages import Receive, Scope, Send
 from toolgate.server.mcp.handshake.sessions import HandshakeSessions, ParkingLimits
 from toolgate.types import Json
-
-pytestmark = pytest.mark.anyio
 
 PLAIN = {"Accept": "application/json, text/event-stream"}
 LIMIT = ParkingLimits().max_idle_per_caller

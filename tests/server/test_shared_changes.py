@@ -15,7 +15,7 @@ from toolgate.settings import Settings
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller
 
-pytestmark = [pytest.mark.anyio, pytest.mark.real]
+pytestmark = pytest.mark.real
 
 ME = Caller.local()
 

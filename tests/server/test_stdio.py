@@ -35,10 +35,7 @@ from toolgate.store import AuditFilter
 from toolgate.testing import FakeUpstream, memory_app
 from toolgate.types import Json
 
-pytestmark = [
-    pytest.mark.anyio,
-    pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
 
 ERAS = pytest.mark.parametrize("mode", ["auto", "legacy"])
 CHILD = ["-m", "tests.server.stdio_child"]

@@ -19,8 +19,6 @@ from toolgate.server.http import serve
 from toolgate.settings import ServeSettings, Settings, TlsSettings
 from toolgate.testing import memory_app
 
-pytestmark = pytest.mark.anyio
-
 
 @asynccontextmanager
 async def listening(settings: Settings) -> AsyncGenerator[tuple[str, Any]]:

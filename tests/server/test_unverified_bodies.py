@@ -5,12 +5,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
-import pytest
-
 from tests.server.http_gateway import headers_for, modern, post
 from tests.server.test_auth import Place, bearer, named, shared
-
-pytestmark = pytest.mark.anyio
 
 MB = 10**6
 SIZE_BYTES = 3 * MB

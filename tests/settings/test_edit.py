@@ -210,7 +210,6 @@ class Watching:
             assert [one async for one in self._changes] == []
 
 
-@pytest.mark.anyio
 async def test_a_change_an_error_and_its_repair_are_told(tmp_path: Path) -> None:
     watching = Watching(tmp_path)
     watching.path.write_text('mode = "all"')
@@ -227,7 +226,6 @@ async def test_a_change_an_error_and_its_repair_are_told(tmp_path: Path) -> None
     await watching.end()
 
 
-@pytest.mark.anyio
 async def test_a_file_that_an_editor_replaces_is_still_watched(tmp_path: Path) -> None:
     watching = Watching(tmp_path)
     watching.path.write_text('mode = "all"')
@@ -242,7 +240,6 @@ async def test_a_file_that_an_editor_replaces_is_still_watched(tmp_path: Path) -
     await watching.end()
 
 
-@pytest.mark.anyio
 async def test_imported_files_and_a_new_configuration_are_watched(tmp_path: Path) -> None:
     watching = Watching(tmp_path)
     watching.begin()
@@ -259,7 +256,6 @@ async def test_imported_files_and_a_new_configuration_are_watched(tmp_path: Path
     await watching.end()
 
 
-@pytest.mark.anyio
 async def test_a_touch_that_changes_nothing_is_not_told(tmp_path: Path) -> None:
     watching = Watching(tmp_path)
     watching.path.write_text('mode = "all"')

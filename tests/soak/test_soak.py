@@ -6,9 +6,7 @@ import pytest
 
 from benchmarks.soak import faults, soak
 
-pytestmark = [
-    pytest.mark.real,
-]
+pytestmark = pytest.mark.real
 
 
 def test_nothing_piles_up_while_servers_are_killed_and_clients_come_and_go(tmp_path: Path) -> None:

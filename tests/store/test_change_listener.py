@@ -8,7 +8,7 @@ from tests.postgres import PostgresServer
 from tests.store.stores import make_sql_store
 from toolgate.store import StoredGuard
 
-pytestmark = [pytest.mark.anyio, pytest.mark.real]
+pytestmark = pytest.mark.real
 
 LONG_S = 10 * HANG_S
 

@@ -26,8 +26,6 @@ from toolgate.store import AuditFilter, Retention, StoredResult
 from toolgate.store.sqlite import Options, build
 from toolgate.testing.contracts.store import sample_record
 
-pytestmark = pytest.mark.anyio
-
 
 @contextmanager
 def file_size_limit(limit_bytes: int) -> Generator[None]:

@@ -22,8 +22,6 @@ from toolgate.errors import SettingError, StoreVersionError
 from toolgate.store import AuditFilter, Store, StoreMaintenance, make_store
 from toolgate.store.engine import schema_version, tables
 
-pytestmark = pytest.mark.anyio
-
 NEXT = f"""
 revision = "next"
 down_revision = "{tables.REVISIONS[-1]}"

@@ -16,8 +16,6 @@ from toolgate.settings import AuditSettings, Settings, StoreSettings
 from toolgate.testing import FakeUpstream, text_result
 from toolgate.types import Caller, Json, ServerSpec
 
-pytestmark = pytest.mark.anyio
-
 WIRES = {"small": FakeUpstream({"ping": lambda _: text_result("pong")})}
 
 

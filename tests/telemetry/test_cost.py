@@ -17,8 +17,6 @@ from toolgate.store import AuditFilter
 from toolgate.telemetry.cost import cost_report
 from toolgate.types import Caller
 
-pytestmark = pytest.mark.anyio
-
 ME = Caller.local(client="tester", conversation="one")
 
 

@@ -25,8 +25,6 @@ from toolgate.telemetry.prometheus_format import join_workers
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller
 
-pytestmark = pytest.mark.anyio
-
 ME = Caller.local()
 
 
@@ -226,7 +224,6 @@ def test_metrics_of_several_workers_are_one_text_with_a_label_for_each() -> None
     assert joined.count("# TYPE calls_total") == 1
 
 
-@pytest.mark.anyio
 async def test_operators_see_how_late_the_event_loop_is_and_where_it_was() -> None:
     async with opened() as (app, client):
         with anyio.fail_after(HANG_S):

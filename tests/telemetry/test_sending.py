@@ -23,8 +23,6 @@ from toolgate.settings import Settings, TraceSettings, otlp_variables, service_a
 from toolgate.telemetry.traces import Tracer
 from toolgate.testing import FakeReply, fake_service
 
-pytestmark = pytest.mark.anyio
-
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 GIVEN = f"00-{TRACE}-00f067aa0ba902b7-01"
 

@@ -8,8 +8,6 @@ from toolgate.settings import TraceSettings
 from toolgate.testing import FakeUpstream, memory_app
 from toolgate.types import Caller
 
-pytestmark = pytest.mark.anyio
-
 SENT = {"city": "Rome", "password": "correct-horse-battery", "text": "x" * 9_000}
 
 

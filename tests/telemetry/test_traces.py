@@ -18,8 +18,6 @@ from toolgate.store import AuditFilter
 from toolgate.testing import FakeUpstream, memory_app
 from toolgate.types import Caller
 
-pytestmark = pytest.mark.anyio
-
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 GIVEN = f"00-{TRACE}-00f067aa0ba902b7-01"
 

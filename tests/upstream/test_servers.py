@@ -21,8 +21,6 @@ from toolgate.settings import Settings, StoreSettings
 from toolgate.testing import FakePeer, FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Json, ServerSpec
 
-pytestmark = pytest.mark.anyio
-
 ME = Caller.local()
 IDEMPOTENT = {"annotations": {"idempotentHint": True}}
 

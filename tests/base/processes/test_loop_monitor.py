@@ -5,12 +5,9 @@ import time
 import weakref
 
 import anyio
-import pytest
 
 from tests.limits import HANG_S
 from toolgate.base.processes.loop_monitor import STALL_S, LoopMonitor
-
-pytestmark = pytest.mark.anyio
 
 
 def block_the_loop(monitor: LoopMonitor) -> None:

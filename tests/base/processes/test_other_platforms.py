@@ -21,7 +21,7 @@ from toolgate.upstream.transports import _child_process
 from toolgate.upstream.transports._child_process import Child
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="another platform is faked")
-pytestmark = [POSIX, pytest.mark.anyio]
+pytestmark = POSIX
 
 
 @pytest.fixture

@@ -14,8 +14,6 @@ import pytest
 from tests.limits import HANG_S
 from toolgate.base.processes.worker import WorkerError, WorkerPool
 
-pytestmark = pytest.mark.anyio
-
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="signals and limits of POSIX")
 ACT = "tests.base.processes.answers:act"
 MEMORY_MB = 200

@@ -18,8 +18,6 @@ from toolgate.store import AuditFilter
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Json
 
-pytestmark = pytest.mark.anyio
-
 ME = Caller.local()
 ALL = Settings(mode="all")
 PLAIN: Json = {"description": "Adds two numbers.", "inputSchema": {"type": "object"}}

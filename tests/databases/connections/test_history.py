@@ -19,8 +19,6 @@ from toolgate.errors import DatabaseError
 from toolgate.settings import ConnectionTable
 from toolgate.store import make_store
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Path:

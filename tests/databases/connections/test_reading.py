@@ -23,8 +23,6 @@ from toolgate.databases.connections.inspect import _SchemaReader
 from toolgate.errors import ArgumentError, DatabaseError, MissingExtraError, SettingError
 from toolgate.settings import ConnectionTable
 
-pytestmark = pytest.mark.anyio
-
 
 async def schema_of(url: str, **options: object) -> Schema:
     connection = Connection("shop", ConnectionTable(url=url, **options))  # pyright: ignore[reportArgumentType]

@@ -14,8 +14,6 @@ from toolgate.databases.connections import Connection, QueryLimits, write_privil
 from toolgate.errors import DatabaseError, StatementError
 from toolgate.settings import ConnectionTable
 
-pytestmark = pytest.mark.anyio
-
 ALL = list(statements())
 TABLES = """
 CREATE TABLE customers (id integer PRIMARY KEY, name text, email text);

@@ -22,8 +22,6 @@ from toolgate.cli.client._local_gateway import in_process
 from toolgate.documents.formats.conversion import convert
 from toolgate.settings import DocumentSettings, Settings, StoreSettings
 
-pytestmark = pytest.mark.anyio
-
 Add = Callable[[str, bytes], Any]
 
 

@@ -12,8 +12,6 @@ from toolgate.errors import ArgumentError
 from toolgate.gateway.execution import page_result, read_page
 from toolgate.types import Json
 
-pytestmark = pytest.mark.anyio
-
 IMAGE = {"type": "image", "data": "AAAA" * 50_000, "mimeType": "image/png"}
 
 

@@ -134,7 +134,6 @@ def test_empty_rules_are_none_and_of_two_packs_the_first_counts() -> None:
     assert not Rulebook()
 
 
-@pytest.mark.anyio
 async def test_who_sets_a_variable_last_wins() -> None:
     async def common(_: Caller, __: object) -> dict[str, str]:
         return {"A": "common", "B": "common", "PROJECT_NAME": "", "C": "common", "D": "common"}
@@ -159,7 +158,6 @@ async def test_who_sets_a_variable_last_wins() -> None:
     }
 
 
-@pytest.mark.anyio
 async def test_a_source_that_fails_costs_only_its_variables(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -176,7 +174,6 @@ async def test_a_source_that_fails_costs_only_its_variables(
 # The place
 
 
-@pytest.mark.anyio
 async def test_the_folder_is_the_project_of_a_single_user_and_a_tenant_is_its_own(
     tmp_path: Path,
 ) -> None:
@@ -196,7 +193,6 @@ async def test_the_folder_is_the_project_of_a_single_user_and_a_tenant_is_its_ow
     assert mine["DATABASE_SERVERS"] == "crm, stock"
 
 
-@pytest.mark.anyio
 async def test_the_place_is_that_of_the_client_where_it_is_known(tmp_path: Path) -> None:
     """Regression: an attached `toolgate stdio` got the folder in which the gateway was started."""
     for name in ("gateway", "first", "second"):
@@ -219,7 +215,6 @@ async def test_the_place_is_that_of_the_client_where_it_is_known(tmp_path: Path)
     ]
 
 
-@pytest.mark.anyio
 async def test_a_home_folder_is_no_project(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path.parent, Path("/")):
         place = WorkspaceVariables(folder, home=tmp_path)

@@ -23,8 +23,6 @@ from toolgate.models.embedders.onnx import build as onnx
 from toolgate.testing.contracts.embedder import EmbedderContract
 from toolgate.types import PluginSpec
 
-pytestmark = pytest.mark.anyio
-
 
 class TestTheContractHoldsBehindTheTest(EmbedderContract):
     """The wrapper changes nothing."""

@@ -16,8 +16,6 @@ from toolgate.packs.builtin.schema._name_lookup import find_types
 from toolgate.settings import Settings, load
 from toolgate.types import Caller
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Path:

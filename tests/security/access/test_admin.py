@@ -14,8 +14,6 @@ from toolgate.store import AuditFilter
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Identity, Json
 
-pytestmark = pytest.mark.anyio
-
 ME = Caller.local()
 REQUIRED = Settings(auth="required")
 

@@ -177,7 +177,6 @@ class SlowUsage:
         return {name: DayUsage(calls=self.calls[name]) for name in used}
 
 
-@pytest.mark.anyio
 async def test_a_task_that_is_cancelled_while_it_saves_loses_no_call() -> None:
     usage: Any = SlowUsage()
     counted = UsageLimits(LimitSettings(calls_per_day=5), lambda _: {}, usage)

@@ -13,8 +13,6 @@ from toolgate.settings import Settings
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import AuditRecord, Caller
 
-pytestmark = pytest.mark.anyio
-
 ADMIN = Caller.local()
 
 

@@ -11,8 +11,6 @@ from toolgate.security.access import Admission, PresentedCredentials
 from toolgate.security.authn import Authenticator
 from toolgate.types import DEFAULT_PROJECT, Identity
 
-pytestmark = pytest.mark.anyio
-
 PEOPLE = {
     "good": Identity(caller_id="token:1", kind="token", token="anna", projects=("web", "data")),
     "any": Identity(caller_id="token:2", kind="token", token="root", projects=("*",)),

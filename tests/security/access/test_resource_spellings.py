@@ -9,8 +9,6 @@ from toolgate.settings import PermissionTable, Settings
 from toolgate.testing import FakeUpstream, memory_app
 from toolgate.types import Caller, Identity
 
-pytestmark = pytest.mark.anyio
-
 SECRET = [
     "file:///secret/a",
     "file:///pub/../secret/a",

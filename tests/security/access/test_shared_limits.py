@@ -16,8 +16,6 @@ from toolgate.store import DayUsage
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Json
 
-pytestmark = pytest.mark.anyio
-
 ME = Caller.local()
 
 

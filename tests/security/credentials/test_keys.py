@@ -14,8 +14,6 @@ from toolgate.errors import SettingError
 from toolgate.security.credentials import Keychain, Vault, key_of, key_source
 from toolgate.store import Store, make_store
 
-pytestmark = pytest.mark.anyio
-
 NAMES = [f"user:{name}" for name in ("anna", "ben", "carl", "dora", "emil")]
 FIRST, SECOND = "11" * 32, "22" * 32
 

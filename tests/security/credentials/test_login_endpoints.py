@@ -37,8 +37,6 @@ from toolgate.testing import FakePeer
 from toolgate.testing.authorization import AuthorizationServer, ProtectedServer
 from toolgate.types import Caller, Json, ServerSpec
 
-pytestmark = pytest.mark.anyio
-
 SHARED = Settings(auth="required")
 
 

@@ -33,8 +33,6 @@ from toolgate.security.credentials import vault
 from toolgate.settings import CredentialSettings, Settings
 from toolgate.testing.authorization import AuthorizationServer, ProtectedServer
 
-pytestmark = pytest.mark.anyio
-
 SHARED = Settings(auth="required")
 
 

@@ -10,8 +10,6 @@ from toolgate.errors import LoginNeededError
 from toolgate.settings import Settings
 from toolgate.types import CredentialSpec, ServerSpec
 
-pytestmark = pytest.mark.anyio
-
 SCRIPT = """
 import json, os, sys
 for line in sys.stdin:

@@ -24,7 +24,7 @@ from toolgate.settings import ResultSettings, Settings
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.testing.authorization import AuthorizationServer, ProtectedServer
 
-pytestmark = [pytest.mark.anyio, BOTH]
+pytestmark = BOTH
 
 
 @asynccontextmanager

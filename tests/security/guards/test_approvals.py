@@ -28,8 +28,6 @@ from toolgate.store import ApprovalFilter, AuditFilter, make_store
 from toolgate.testing import FakePeer, FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Identity, Json
 
-pytestmark = pytest.mark.anyio
-
 ASK = GuardTable(hint="destructive", approver="user", reason="It cannot be undone.")
 ACCEPT = {"action": "accept", "content": {"approve": True}}
 

@@ -15,10 +15,7 @@ from tests.security.guards.test_approvals import Place, shop
 from toolgate.server.http import serve
 from toolgate.types import Caller
 
-pytestmark = [
-    pytest.mark.anyio,
-    pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
 
 
 @asynccontextmanager

@@ -17,8 +17,6 @@ from toolgate.testing import FakePeer, FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Json
 from toolgate.upstream import ToolContext, tool
 
-pytestmark = pytest.mark.anyio
-
 KEY = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 
 

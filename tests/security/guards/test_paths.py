@@ -378,7 +378,6 @@ def test_texts_that_are_no_paths_fit_a_schema_as_they_are(value: str) -> None:
     assert is_allowed(guard_of(table, Path.cwd()), value)
 
 
-@pytest.mark.anyio
 async def test_a_link_is_followed_before_a_call_is_sent(disk: Path) -> None:
     """Through the gateway; the server is one on this machine."""
     arrived: list[Json] = []

@@ -16,8 +16,6 @@ from toolgate.store import AuditFilter
 from toolgate.testing import FakeUpstream, memory_app
 from toolgate.types import Caller, Json
 
-pytestmark = pytest.mark.anyio
-
 KEY = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 DENY = GuardTable(tools=("files",), deny={"path": ("^/etc/",), "*": ("rm -rf",)}, reason="No.")
 PROMPT = {"name": "summarize", "arguments": [{"name": "path"}, {"name": "depth"}]}

@@ -21,8 +21,6 @@ from toolgate.store.vectors import VectorCollection
 from toolgate.testing.contracts.store import sample_record
 from toolgate.testing.contracts.vectors import DIM, key_of, loaded, some_rows
 
-pytestmark = pytest.mark.anyio
-
 COLLECTION = VectorCollection(collection_id="a1", dim=DIM, precision="half")
 
 SAVES = """

@@ -15,8 +15,6 @@ from toolgate.search import SearchableTool, SearchRequest
 from toolgate.search.strategies.hybrid import Options, build
 from toolgate.testing.contracts.search import sample_tools
 
-pytestmark = pytest.mark.anyio
-
 ELSEWHERE = Options(
     embedding_wait_s=EMBEDDING_S, embed_timeout_s=EMBEDDING_S, database_above=3, server_weight=0
 )

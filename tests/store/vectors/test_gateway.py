@@ -16,8 +16,6 @@ from toolgate.settings import SearchSettings, Settings
 from toolgate.testing import FakeUpstream, memory_app
 from toolgate.types import Caller
 
-pytestmark = pytest.mark.anyio
-
 HYBRID = Settings(optimization="hybrid")
 ME = Caller.local()
 

@@ -23,8 +23,6 @@ from toolgate.search.strategies.hybrid import HybridSearch, Options, build
 from toolgate.testing.contracts.search import sample_tools
 from toolgate.types import DEFAULT_PROJECT
 
-pytestmark = pytest.mark.anyio
-
 PATIENT = Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=EMBEDDING_S)
 WEATHER = SearchRequest(queries=("weather forecast for a place",))
 SPACE = VectorSpace(model=HashingEmbedder.identity, dim=HashingEmbedder.dim)

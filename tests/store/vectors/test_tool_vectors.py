@@ -15,8 +15,6 @@ from toolgate.store import TextLink
 from toolgate.testing.contracts.vectors import DIM, key_of, loaded, new_collection, some_rows
 from toolgate.types import DEFAULT_PROJECT
 
-pytestmark = pytest.mark.anyio
-
 SPACE = VectorSpace(model="model a", dim=DIM)
 OTHER = VectorSpace(model="model b", dim=DIM)
 SHORTER = VectorSpace(model="model a", dim=12)

@@ -13,8 +13,6 @@ from toolgate.databases.connections import Connections
 from toolgate.settings import ConnectionTable
 from toolgate.upstream import ToolServices
 
-pytestmark = pytest.mark.anyio
-
 WHOLE = """\
 Database Server: example_data
 

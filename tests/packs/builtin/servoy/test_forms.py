@@ -8,8 +8,6 @@ import pytest
 from tests.packs.builtin.servoy.workspaces import FORM, Dialect, call, files, make, put
 from toolgate import Caller
 
-pytestmark = pytest.mark.anyio
-
 LESS = """\
 /* .hidden { color: red } */
 @blue: #00f; // .not-a-class {

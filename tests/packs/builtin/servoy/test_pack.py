@@ -197,7 +197,6 @@ async def called(app: App, tool: str, /, **arguments: Any) -> dict[str, Any]:
     return await app.gateway.call(ME, {"name": tool, "arguments": arguments}, None)
 
 
-@pytest.mark.anyio
 async def test_a_prompt_is_enriched_and_its_tool_writes_the_file(tmp_path: Path) -> None:
     """The walk through source document 000, from the message to the relation."""
     root = make(tmp_path)
@@ -234,7 +233,6 @@ async def test_a_prompt_is_enriched_and_its_tool_writes_the_file(tmp_path: Path)
     assert off_topic["content"][0]["text"] == "PASS_THROUGH"
 
 
-@pytest.mark.anyio
 async def test_without_a_workspace_there_is_no_active_project(tmp_path: Path) -> None:
     async with memory_app({}, with_servoy(tmp_path), wait_s=HANG_S) as app:
         with anyio.fail_after(HANG_S):

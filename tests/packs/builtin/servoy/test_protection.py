@@ -87,7 +87,6 @@ def test_tools_that_say_that_they_only_read_and_the_pack_s_own_may() -> None:
     assert of("renameRelation", {"path": "a.rel"}, server="servoy") == ""
 
 
-@pytest.mark.anyio
 async def test_the_gateway_refuses_and_points_to_the_tools_of_the_pack(tmp_path: Path) -> None:
     written: list[Any] = []
     files = FakeUpstream(

@@ -17,8 +17,6 @@ from tests.packs.builtin.servoy.workspaces import (
 )
 from toolgate.packs.builtin.servoy.files.notation import parse_text
 
-pytestmark = pytest.mark.anyio
-
 NEW: dict[str, Any] = {
     "name": "orders_to_employees",
     "primaryDataSource": "example_data/orders",

@@ -16,8 +16,6 @@ from tests.packs.builtin.servoy.workspaces import (
     uuids_hidden,
 )
 
-pytestmark = pytest.mark.anyio
-
 
 async def properties_of(root: Path, **given: Any) -> dict[str, Any]:
     """What a new value list has, without name and identity."""

@@ -24,8 +24,6 @@ from toolgate.packs.builtin.servoy.files import disk
 from toolgate.packs.builtin.servoy.files.undo_log import FileChange, UndoLog, state_folder
 from toolgate.settings import data_dir
 
-pytestmark = pytest.mark.anyio
-
 NEW: dict[str, Any] = {
     "name": "fresh",
     "primaryDataSource": "example_data/orders",

@@ -16,8 +16,6 @@ from toolgate.databases.connections import Connection, QueryLimits
 from toolgate.errors import DatabaseError, StatementError
 from toolgate.settings import ConnectionTable
 
-pytestmark = pytest.mark.anyio
-
 TABLES = """
 CREATE TYPE address AS (street text, city text);
 CREATE TYPE mood AS ENUM ('sad', 'happy');

@@ -18,8 +18,6 @@ from toolgate.app.app import App, open_app
 from toolgate.settings import load
 from toolgate.types import Caller, Identity
 
-pytestmark = pytest.mark.anyio
-
 ROWS = """
 INSERT INTO customers VALUES (1, 'Ann', 'a@x'), (2, 'Böb | "x"', NULL);
 INSERT INTO orders VALUES (1, 1, 10.5), (2, 2, 9007199254740993);

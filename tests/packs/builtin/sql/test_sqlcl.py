@@ -144,7 +144,6 @@ async def say(app: App, tool: str, **arguments: object) -> str:
     return str(result["content"][0]["text"])
 
 
-@pytest.mark.anyio
 async def test_a_sql_3_sqlcl_stands_behind_the_gateway_with_a_guard_before_it(
     tmp_path: Path, stores: Path
 ) -> None:
@@ -162,7 +161,6 @@ async def test_a_sql_3_sqlcl_stands_behind_the_gateway_with_a_guard_before_it(
     assert (stores / "hr" / "saved.txt").exists()
 
 
-@pytest.mark.anyio
 async def test_px_3_sqlcl_is_listed_part_by_part_exchanged_and_ended(
     tmp_path: Path, stores: Path
 ) -> None:
@@ -181,7 +179,6 @@ async def test_px_3_sqlcl_is_listed_part_by_part_exchanged_and_ended(
     assert not process.is_running()
 
 
-@pytest.mark.anyio
 async def test_px_3_another_address_alone_gives_its_server_another_store(
     tmp_path: Path, stores: Path
 ) -> None:
@@ -203,7 +200,6 @@ async def test_px_3_another_address_alone_gives_its_server_another_store(
     assert {"sqlcl-hr", "sqlcl-pay"} <= names
 
 
-@pytest.mark.anyio
 async def test_px_3_a_program_that_ends_at_once_is_named_and_the_rest_works(
     tmp_path: Path, stores: Path
 ) -> None:

@@ -20,8 +20,6 @@ from tests.databases.connections.databases import run, sqlite_url
 from tests.limits import HANG_S
 from tests.packs.builtin.sql.test_sql_tools import ROWS, SHOP, call, connection, gateway
 
-pytestmark = pytest.mark.anyio
-
 LONG_FORMAT = "select printf('%.*c', 2000000000, 'x')"
 """Takes seconds inside one step of SQLite, whatever the limit of a value is."""
 

@@ -30,7 +30,6 @@ from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import Hit, SearchableTool, SearchRequest
 from toolgate.search.relevance.calibration import (
     COMPETITORS,
-    NAMED,
     Evidence,
     FitModel,
     brevity,
@@ -134,7 +133,7 @@ async def ask(tools: Sequence[SearchableTool], questions: Iterable[Question]) ->
 
 def _evidence(hits: Sequence[Hit], searched: int) -> tuple[Evidence, ...]:
     """Return the evidence for the best hits, from their explanation."""
-    first, named = hits[0].fields["score"], hits[:NAMED]
+    first = hits[0].fields["score"]
     nearest = max(hit.fields["cosine"] for hit in hits)
     kinds = None
     if "kind_served" in hits[0].fields:
@@ -153,8 +152,6 @@ def _evidence(hits: Sequence[Hit], searched: int) -> tuple[Evidence, ...]:
             ahead=hit.fields["background_margin"],
             named=hit.fields["name_coverage"],
             name_share=hit.fields["name_share"],
-            best_named=max(other.fields["name_coverage"] for other in named),
-            best_name_share=max(other.fields["name_share"] for other in named),
             highest=nearest,
             own=hits[0].fields["own_cosine"],
             most_covered=max(other.fields["bm25_coverage"] for other in hits),

@@ -76,7 +76,6 @@ def test_relevance_rises_with_what_speaks_for_a_hit(better: dict[str, float]) ->
         {"kinds": KindMatch(served=0.3, near=0.5, agreement=0.3, lead=0.2, everyday=0.5)},
         {"word_share": 1.0},
         {"words": 12},
-        {"best_named": 0.9, "best_name_share": 0.9},
         {"tools": 50},
     ],
     ids=[
@@ -87,7 +86,6 @@ def test_relevance_rises_with_what_speaks_for_a_hit(better: dict[str, float]) ->
         "its kind is there",
         "has its words",
         "tells more",
-        "has its name",
         "smaller",
     ],
 )
@@ -119,8 +117,6 @@ def test_a_single_word_that_a_tool_has_is_enough() -> None:
         n_words=1,
         tools=300,
         ahead=0.1,
-        best_named=1.0,
-        best_name_share=0.5,
     )
 
     assert judged(word).margin > 0

@@ -27,8 +27,6 @@ _WORDS_CUT = 0.02
 """Share of words below which nothing fits, without a cosine; chosen."""
 COMPETITORS = 30
 """Number of best tools that are compared with each other; chosen."""
-NAMED = 3
-"""Number of best tools whose names help decide whether anything fits a request; chosen."""
 _RIVAL_HEAT = 4.0
 """Decay of a rival's weight: one with a score 0.27 below the best counts a third; chosen."""
 _USUAL_GAP = 0.6
@@ -87,12 +85,6 @@ class Evidence(NamedTuple):
 
     name_share: float = 0.0
     """Share of the tool's name that the request has, directly or as related words, in [0, 1]."""
-
-    best_named: float = 0.0
-    """The highest `named` of the best hits."""
-
-    best_name_share: float = 0.0
-    """The highest `name_share` of the best hits."""
 
     highest: float = 0.0
     """The highest cosine of all hits."""
@@ -273,7 +265,6 @@ def hit_evidence(evidence: Evidence, fit: float) -> dict[str, float]:
 
 def request_evidence(evidence: Evidence) -> dict[str, float]:
     """Return the inputs for the fit of a request and its best hits, by name."""
-    short = shortness(evidence.words)
     kinds = evidence.kinds or KindMatch(0.0, 0.0, 0.0, 0.0, 0.0)
     return {
         "bias": 1.0,
@@ -282,11 +273,7 @@ def request_evidence(evidence: Evidence) -> dict[str, float]:
         "own": evidence.own,
         "covered": evidence.most_covered,
         "word_share": evidence.word_share,
-        "named": evidence.best_named,
-        "name_share": evidence.best_name_share,
-        "short": short,
-        "short_named": short * evidence.best_named,
-        "short_name_share": short * evidence.best_name_share,
+        "short": shortness(evidence.words),
         "brief": brevity(evidence.n_words),
         "chance": chance(evidence.tools),
         "kind_served": kinds.served,

@@ -29,7 +29,6 @@ from toolgate.search.lexical.query import (
 )
 from toolgate.search.relevance.calibration import (
     COMPETITORS,
-    NAMED,
     Calibration,
     Evidence,
     Fit,
@@ -121,13 +120,8 @@ class HitBuilder:
             unboosted = best_positions(words, plain, request.limit, slots)
             best = mix_in_unboosted(best, unboosted, self._options.usage.explore)
         best_slots = best if slots is None else slots[best].tolist()
-        first = rivals[:NAMED]
-        first_slots = first if slots is None else slots[first].tolist()
-        distinct = list(dict.fromkeys([*first_slots, *best_slots]))
-        matches = dict(zip(distinct, matched_words(words, distinct, ranking.asked), strict=True))
-        matched = [matches[slot] for slot in best_slots]
-        named = [matches[slot] for slot in first_slots]
-        evidence = self._evidence(state, ranking, best, rivals, matched, named, searched)
+        matched = matched_words(words, best_slots, ranking.asked)
+        evidence = self._evidence(state, ranking, best, rivals, matched, searched)
         judged = self._calibration.judge(evidence)
         hits = [
             self._hit(state, ranking, at, slot, match.words, float(scores[at]), proof, judgement)
@@ -171,12 +165,11 @@ class HitBuilder:
         best: Sequence[int],
         rivals: Sequence[int],
         matched: Sequence[WordMatch],
-        named: Sequence[WordMatch],
         searched: int,
     ) -> list[Evidence]:
         """Return the evidence for each of the best tools, compared with its rivals.
 
-        `matched` has the word matches of the best tools, `named` those of the first rivals.
+        `matched` has the word matches of the best tools.
         """
         # The calibration was fitted without earlier usage, so it gets the scores before the boost.
         plain = ranking.scores
@@ -199,8 +192,6 @@ class HitBuilder:
             _highest_at(rivals, [part.shares for part in ranking.parts]).max(initial=0.0)
         )
         asked = len(ranking.asked.terms) + len(ranking.asked.unknown)
-        best_named = max((match.named for match in named), default=0.0)
-        best_name_share = max((match.name_share for match in named), default=0.0)
         return [
             Evidence(
                 cosine=cosine,
@@ -215,8 +206,6 @@ class HitBuilder:
                 ahead=ahead,
                 named=match.named,
                 name_share=match.name_share,
-                best_named=best_named,
-                best_name_share=best_name_share,
                 highest=nearest,
                 own=own,
                 most_covered=most_covered,

@@ -8,8 +8,8 @@ line with `server`, `kind` and the definition. No rule was ever changed for the 
 target; once its misses have been examined, such a set moves to the first file and another replaces
 it. The classifier is trained on the first two sets; `python -m training.steering --cross-validate
 servers` tells what it does without them. It has never seen the half of `data/steering_texts.jsonl`
-that is `held-out`. `data/fresh_definitions.jsonl` and `fresh_definitions_b.jsonl` are by writers
-who had seen nothing of the project; nobody has looked at which of them are judged wrongly.
+that is `held-out`. `data/fresh_definitions.jsonl` and its siblings are by writers who had seen
+nothing of the project; nobody has looked at which of them are judged wrongly.
 """
 
 import time
@@ -22,7 +22,7 @@ from toolgate.catalog.scanner import OtherServersTools, Scanner, is_suspicious
 
 MOST_FALSE_ALARMS = 0.005
 LEAST_RECALL = 0.95
-FRESH = ("fresh_definitions.jsonl", "fresh_definitions_b.jsonl")
+FRESH = tuple(f"fresh_definitions{writer}.jsonl" for writer in ("", "_b", "_c", "_d"))
 
 
 def measure(quick: bool) -> Report:

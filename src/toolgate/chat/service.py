@@ -272,7 +272,7 @@ class ChatService:
         try:
             with anyio.move_on_after(settings.max_seconds) as limit:
                 engine = await self._engine()
-                state = await engine.run(turn, state)
+                await engine.run(turn, state)
             if limit.cancelled_caught:
                 status = "out_of_budget"
                 end_by_budget(

@@ -18,5 +18,5 @@ class Engine(Protocol):
     * Exceptions of a step, including cancellation, reach the caller of `run`.
     """
 
-    async def run(self, turn: Turn, state: TurnState) -> TurnState:
-        """Run a turn to its end."""
+    async def run(self, turn: Turn, state: TurnState) -> None:
+        """Run a turn to its end; what it produces is in `turn`."""

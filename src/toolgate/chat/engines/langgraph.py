@@ -69,12 +69,13 @@ class GraphEngine:
         self.graph: Any = graph.compile(checkpointer=checkpointer)
         """The graph itself, for drawing it or inspecting a turn."""
 
-    async def run(self, turn: Turn, state: TurnState) -> TurnState:
+    async def run(self, turn: Turn, state: TurnState) -> None:
         """Run a turn to its end."""
-        step_limit = turn.settings.max_steps * _STEPS_A_NODE + 10
-        config = {"recursion_limit": step_limit, "configurable": {"thread_id": turn.turn_id}}
-        final_state = await self.graph.ainvoke(state, config=config, context=turn)
-        return cast("TurnState", final_state)
+        config: Json = {"recursion_limit": turn.settings.max_steps * _STEPS_A_NODE + 10}
+        if self.graph.checkpointer is not None:
+            config["configurable"] = {"thread_id": turn.turn_id}
+        # Nobody reads the channels from outside: by default, each step would output all of them.
+        await self.graph.ainvoke(state, config, context=turn, stream_mode="updates", output_keys=())
 
 
 def _step(node: Node) -> Callable[[TurnState, Runtime[Turn]], Awaitable[Command[str]]]:

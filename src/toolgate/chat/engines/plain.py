@@ -22,12 +22,11 @@ def build(options: Options) -> "PlainEngine":
 class PlainEngine:
     """An engine that is a simple loop."""
 
-    async def run(self, turn: Turn, state: TurnState) -> TurnState:
+    async def run(self, turn: Turn, state: TurnState) -> None:
         """Run a turn to its end."""
         state = merged(state, await NODES["initialise"](turn, state))
         while (step := route(turn, state)) != "end":
             state = merged(state, await NODES[step](turn, state))
-        return state
 
 
 _: type[Engine] = PlainEngine

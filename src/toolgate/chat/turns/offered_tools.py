@@ -211,7 +211,10 @@ async def find_tools(
         discovery = await gateway.discovery.discover(
             caller,
             DiscoverRequest(
-                queries=queries, max_results=_FOUND_AT_MOST * len(queries), as_text=False
+                queries=queries,
+                max_results=_FOUND_AT_MOST * len(queries),
+                kinds=("tool",),
+                as_text=False,
             ),
         )
     except ToolgateError as error:

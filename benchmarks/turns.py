@@ -181,8 +181,7 @@ async def _measure(quick: bool) -> Report:
             f"{cpu[_PLAIN_TURN] / cpu[_LIBRARY]:.1f} and {cpu[_TOOL_TURN] / cpu[_LIBRARY]:.1f} "
             "times as much as the openai library takes in this process for the request alone",
             f"tokens of the {TURNS} turns: {ours:,} here, {naive:,} the naive way",
-            f"{grown} of these requests had more tools than the one before, which services read "
-            "before messages; all others repeat the one before completely",
+            f"{grown} of these requests had another list of tools than the one before",
             "memory grows until all lists with an end are full, which takes some 7,000 turns",
             f"with the documents of the turn, which no later request may have, {whole:.1f} % of "
             "the previous request were sent again",
@@ -329,7 +328,7 @@ async def _conversation(
         {"type": "function", "function": tool.definition}
         for tool in app.gateway.listing.tool_views(Caller.local())
     ]
-    grown = sum(len(old["tools"]) != len(new["tools"]) for old, new in pairwise(answers))
+    grown = sum(old["tools"] != new["tools"] for old, new in pairwise(answers))
     ours = sum(estimate_tokens(_bytes(body)) for body in bodies)
     naive, kept = 0, 0
     listed = estimate_tokens(json.dumps(everything))

@@ -5,7 +5,7 @@ from collections import defaultdict
 import pytest
 
 from benchmarks._data import REAL_TOOLS, read_rows
-from tests.chat.chat_gateway import chatting, offered
+from tests.chat.chat_gateway import chatting, contents, offered
 from tests.limits import EMBEDDING_S
 from toolgate.chat.turns import offered_tools
 from toolgate.settings import SearchSettings, Settings
@@ -161,10 +161,10 @@ async def test_an_empty_filter_leaves_the_tools_of_the_client_alone() -> None:
         (1.1, True, "Show the commit log of the main branch and create a branch named fix", True),
     ],
 )
-async def test_a_thread_gets_new_tools_only_if_one_is_worth_reading_the_whole_thread_again(
+async def test_a_thread_gets_new_tools_only_if_one_is_relevant_enough(
     monkeypatch: pytest.MonkeyPatch, least: float, with_meta: bool, message: str, is_added: bool
 ) -> None:
-    monkeypatch.setattr(offered_tools, "_WORTH_A_CACHE", least)
+    monkeypatch.setattr(offered_tools, "_WORTH_ADDING", least)
     async with chatting(
         fallback={"text": "Done."},
         servers=real_servers(),
@@ -175,7 +175,74 @@ async def test_a_thread_gets_new_tools_only_if_one_is_worth_reading_the_whole_th
         first = offered(place.model.last)
         await place.say(message, thread="t")
         second = offered(place.model.last)
+        question = contents(place.model.last, "user")[-1]
 
     assert "time__get_current_time" in first
     assert second[: len(first)] == first
-    assert (len(second) > len(first)) == is_added
+    assert (len(second) > len(first) or question != message) == is_added
+
+
+def desk() -> dict[str, object]:
+    subjects = {
+        "forecast": "Forecasts the weather of a city.",
+        "send": "Sends an e-mail to a person.",
+        "list_pods": "Lists the pods of a Kubernetes cluster.",
+    }
+    return {
+        "desk": FakeUpstream(
+            {name: lambda _, name=name: text_result(f"{name}: done") for name in subjects},
+            definitions={name: {"description": text} for name, text in subjects.items()},
+        )
+    }
+
+
+BY_WORDS = Settings(optimization="bm25")
+"""A search that does not depend on time."""
+LONG = f"Forecast the weather of the city Rome. {'word ' * 1000}"
+
+
+async def test_a_long_thread_repeats_its_whole_last_request_though_turns_add_tools() -> None:
+    """Services read tools before messages: a new tool in front would make them read all again."""
+    call = {"toolKey": "desk__send", "arguments": {}}
+    async with chatting(
+        {"text": "Sunny."},
+        {"tool_calls": [{"name": "tool_execute", "arguments": call}]},
+        {"text": "Sent."},
+        {"text": "Three."},
+        servers=desk(),
+        settings=BY_WORDS,
+    ) as place:
+        await place.say(LONG, thread="t")
+        await place.say("Send an e-mail to the person Bob.", thread="t")
+        await place.say("List the pods of the Kubernetes cluster.", thread="t")
+        bodies = place.model.chats
+
+    assert contents(bodies[2], "tool") == ["send: done"]
+    for earlier, later, new in zip(bodies, bodies[1:], ("send", "", "list_pods"), strict=False):
+        assert later["tools"] == earlier["tools"]
+        assert later["messages"][: len(earlier["messages"])] == earlier["messages"]
+        added = str(later["messages"][len(earlier["messages"]) :])
+        assert f'"name":"desk__{new}"' in added or not new
+    assert contents(bodies[-1], "user")[-1].startswith("List the pods of the Kubernetes cluster.")
+
+
+@pytest.mark.parametrize(
+    ("first", "settings", "more"),
+    [
+        ("Forecast the weather of the city Rome.", {}, {}),  # too short for the cache
+        (LONG, {"meta_tools": False}, {}),  # nothing else calls the tool
+        (LONG, {}, {"tool_choice": {"type": "function", "function": {"name": "desk__send"}}}),
+    ],
+    ids=["short", "alone", "demanded"],
+)
+async def test_new_tools_are_listed_where_that_costs_nothing_or_is_the_only_way(
+    first: str, settings: Json, more: Json
+) -> None:
+    async with chatting(
+        fallback={"text": "Done."}, servers=desk(), settings=BY_WORDS, chat=settings
+    ) as place:
+        await place.say(first, thread="t")
+        await place.say("Send an e-mail to the person Bob.", thread="t", **more)
+
+        assert "desk__send" in offered(place.model.last)
+        assert contents(place.model.last, "user")[-1] == "Send an e-mail to the person Bob."

@@ -36,11 +36,11 @@ _FOUND_AT_MOST = 8
 _WEAK_AT_MOST = 2
 """Most tools for a part of a question without good matches, if other parts have some."""
 
-_WORTH_A_CACHE = 0.05
-"""Relevance that one of the new tools needs in a thread that has tools already: services put tools
-before messages, so that any new one makes them read the whole thread again. On the requests of
-`benchmarks/data/phrases.jsonl`, some tool that fits was offered for 361 of 363 for which it is
-offered without this rule, and for 183 of 184 of those held out (chosen of .05, .1 and .15)."""
+_WORTH_ADDING = 0.05
+"""Relevance that one of the new tools needs in a thread that has tools already, where each new one
+stays. On the requests of `benchmarks/data/phrases.jsonl`, some tool that fits was offered for 361
+of 363 for which it is offered without this rule, and for 183 of 184 of those held out (chosen of
+.05, .1 and .15)."""
 
 _OFFERS = 512
 """Offers in memory (chosen): most turns offer the tools of earlier ones, whose definitions would
@@ -227,7 +227,7 @@ async def find_tools(
         fits = bool(best)
         is_one_request = len(queries) == 1
         if before and with_meta and is_one_request and not set(raised) - set(keys):
-            best = _worth_a_cache(best, discovery.results, known={*keys, *pinned})
+            best = _worth_adding(best, discovery.results, known={*keys, *pinned})
         chosen = [*raised, *best]
     meta = (*META, PROGRAM_TOOL) if gateway.programs.is_offered() else META
     # A program takes the place of a tool: each offer costs tokens in every request.
@@ -303,7 +303,7 @@ def _fitting(results: Sequence[DiscoveryResult]) -> list[str]:
     return keys
 
 
-def _worth_a_cache(
+def _worth_adding(
     keys: Sequence[str], results: Iterable[DiscoveryResult], *, known: Collection[str]
 ) -> list[str]:
     """Return the found tools without new ones, if none of these is relevant enough.
@@ -311,7 +311,7 @@ def _worth_a_cache(
     If one is, the others cost little more. The model can find those left out by itself.
     """
     relevances = [hit.relevance for hit in results if hit.tool_key in set(keys) - set(known)]
-    if max(relevances, default=1.0) >= _WORTH_A_CACHE:
+    if max(relevances, default=1.0) >= _WORTH_ADDING:
         return [*keys]
     return [key for key in keys if key in known]
 

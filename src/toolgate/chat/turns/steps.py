@@ -99,8 +99,13 @@ async def _offer(turn: Turn, query: str, raised: Sequence[str]) -> None:
         raised=raised,
     )
     if turn.history:
-        new = (key for key in turn.thread_tools if key not in before)
-        turn.tool_turns |= dict.fromkeys(new, turn.turn_id)
+        # Others than found tools are offered in every turn, and called by their own names.
+        known = {"", *before, *turn.gateway.listing.pinned(turn.caller)}
+        turn.tool_turns |= {
+            offer.key: turn.turn_id
+            for offer in turn.offers.by_name.values()
+            if offer.key not in known and not offer.family
+        }
     turn.emit(
         {
             "tools": {

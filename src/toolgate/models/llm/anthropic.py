@@ -22,6 +22,7 @@ from anthropic import AsyncAnthropic
 
 from toolgate.base.validation import check_ranges, check_url
 from toolgate.errors import ModelError
+from toolgate.models.llm._late_tools import late_tools, with_tools_in_messages
 from toolgate.models.llm._service_errors import (
     broken_off,
     error_of,
@@ -61,11 +62,6 @@ _REASONS: Mapping[str, FinishReason] = {
 _EPHEMERAL = {"type": "ephemeral"}
 _LOADER = "load_tools"
 """Name of the call whose result loads tools; it stands in the conversation only."""
-_CACHEABLE_CHARS = 4_096
-"""Characters of a conversation from which tools are loaded later: about 1,024 tokens, the shortest
-start of a request that the service caches for Sonnet and Opus 4. What is shorter is cheaper to
-read again.
-https://docs.claude.com/en/docs/build-with-claude/prompt-caching#cache-limitations"""
 _DATA_URL = re.compile(r"data:(image/[a-z+.-]+);base64,(.+)", re.DOTALL)
 
 
@@ -178,6 +174,8 @@ class AnthropicModel:
     def _body(self, request: ChatRequest) -> Json:
         options, asked = self._options, request.parameters
         deferred = self._deferred(request)
+        if not deferred:
+            request = with_tools_in_messages(request)
         system, messages = _messages(request.messages, deferred)
         max_tokens = (
             asked.get("max_completion_tokens") or asked.get("max_tokens") or options.max_tokens
@@ -207,15 +205,9 @@ class AnthropicModel:
         # With thinking, the service wants a thinking block before the call that loads tools.
         if not options.tool_search or not options.cache or options.thinking_tokens:
             return frozenset()
-        offered = {str(json_object(tool.get("function")).get("name")) for tool in request.tools}
-        loaded: set[str] = set()
-        n_chars = 0
-        for message in request.messages:
-            if n_chars >= _CACHEABLE_CHARS:
-                loaded.update(name for name in message.loads if name in offered)
-            n_chars += len(message.text) if message.role != "system" else 0
+        deferred = late_tools(request)
         # The service rejects requests in which all tools are deferred.
-        return frozenset(loaded if len(loaded) < len(offered) else ())
+        return deferred if len(deferred) < len(request.tools) else frozenset()
 
     def _translated(self, error: anthropic.AnthropicError) -> ModelError:
         """Return the error as a `ModelError`."""

@@ -85,9 +85,8 @@ class Message:
     """Tool messages: name of the tool. Others: name of the author."""
 
     loads: tuple[str, ...] = ()
-    """User messages: names of the tools that the conversation offers from here on. Services that
-    can load tools within a conversation get their definitions here, so that what precedes them
-    stays the same; for others they stand in `tools` only."""
+    """User messages: names of the tools that the conversation offers from here on. In a long
+    conversation, services get their definitions here, so that what precedes them stays the same."""
 
     provider_state: Json = field(default_factory=dict[str, Any])
     """Data to send back unchanged, by provider, such as signed thinking of Anthropic."""

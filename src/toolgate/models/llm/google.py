@@ -20,6 +20,7 @@ from toolgate.base import json_text
 from toolgate.base.ids import new_id
 from toolgate.base.validation import check_ranges, check_url
 from toolgate.errors import ModelError
+from toolgate.models.llm._late_tools import with_tools_in_messages
 from toolgate.models.llm._service_errors import (
     broken_off,
     error_of,
@@ -166,7 +167,7 @@ class GoogleModel:
         return self._client
 
     def _asked(self, request: ChatRequest) -> tuple[list[Any], Any]:
-        asked = request.parameters
+        asked, request = request.parameters, with_tools_in_messages(request)
         system, contents = _contents(request.messages)
         config: Json = {}
         if system:

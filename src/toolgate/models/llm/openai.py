@@ -19,6 +19,7 @@ from toolgate.base import json_text
 from toolgate.base.ids import new_id
 from toolgate.base.validation import check_ranges, check_url
 from toolgate.errors import ModelError
+from toolgate.models.llm._late_tools import with_tools_in_messages
 from toolgate.models.llm._openai_transport import Transport
 from toolgate.models.llm._service_errors import (
     broken_off,
@@ -173,6 +174,7 @@ class OpenAIModel:
         return self._client
 
     def _body(self, request: ChatRequest) -> Json:
+        request = with_tools_in_messages(request)
         body: Json = {
             **self._options.body,
             **request.parameters,

@@ -632,6 +632,8 @@ async def test_the_first_change_of_a_setting_creates_the_file(tmp_path: Path) ->
         state = re.findall(r'name="state" value="([0-9a-f]+)"', shown)
         await place.send("setting", **changed, do="save", state=state)
         assert file.read_text("utf-8") == 'version = 1\nmode = "all"\n'
+        then = visible_text(await place.page("settings"))
+        assert f"Changes are written to {file} . You see the difference" in then
 
 
 async def test_a_file_that_appears_meanwhile_is_not_replaced(tmp_path: Path) -> None:

@@ -314,3 +314,8 @@ async def test_a_server_that_lacks_a_variable_is_not_offered_to_be_enabled(tmp_p
                 page = visible_text((await client.get("server", params={"name": name})).text)
                 assert "disabled" in page
                 assert ("Enable" in page) == is_offered
+                assert ("export NO_SUCH=VALUE" in page) != is_offered
+            home = visible_text((await client.get("")).text)
+            reason = "It needs the variable NO_SUCH, which is not set."
+            assert f"lacks is not usable. {reason}" in home
+            assert "off is" not in home

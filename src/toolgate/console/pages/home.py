@@ -23,7 +23,7 @@ from toolgate.settings import Settings
 from toolgate.settings.clients.supported import launch_of_this_program
 from toolgate.store import ToolUsage
 from toolgate.telemetry.cost import CostReport, cost_report
-from toolgate.types import Json, ServerStatus
+from toolgate.types import Json, ServerState, ServerStatus
 
 _SOON_S = 7 * 86_400
 """Seconds before a token expires from which it is reported (chosen: enough time to rotate it)."""
@@ -136,11 +136,15 @@ async def _notices(request: PageRequest, servers: Sequence[ServerStatus]) -> lis
         text = f"{_counted(waiting, 'call')} await{'s' if waiting == 1 else ''} approval."
         link = request.url("approvals")
         notices.append(Notice(text=text, button="Review", link=link, is_urgent=True))
-    down = {
-        server.name: cause_of_status(server).found for server in servers if server.state == "down"
-    }
-    if down:
-        notices.append(_of_down(request, down))
+    not_working: dict[ServerState, str] = {"down": "down", "disabled": "not usable"}
+    for state, words in not_working.items():
+        causes = {
+            server.name: cause_of_status(server).found
+            for server in servers
+            if server.state == state and (state == "down" or server.last_error)
+        }
+        if causes:
+            notices.append(_of_servers(request, state, words, causes))
     quarantined = [server for server in servers if server.held]
     if quarantined:
         held = _counted(sum(server.held for server in quarantined), "definition")
@@ -172,16 +176,26 @@ async def _notices(request: PageRequest, servers: Sequence[ServerStatus]) -> lis
     return notices
 
 
-def _of_down(request: PageRequest, down: Mapping[str, str]) -> Notice:
-    """Return a notice of servers that are down; for a single one, with the reason."""
-    if len(down) > 1:
-        text = f"{len(down)} servers are down: {_names(list(down))}."
-        return Notice(
-            text=text, button="Show", link=request.url("servers", state="down"), is_urgent=True
-        )
-    [(name, error)] = down.items()
-    link = request.url("server", name=name)
-    return Notice(text=f"{name} is down. {error}", button="Show", link=link, is_urgent=True)
+def _of_servers(
+    request: PageRequest, state: ServerState, words: str, causes: Mapping[str, str]
+) -> Notice:
+    """Return a notice of servers that do not work; for a single one, with the reason.
+
+    Args:
+        request: The request for the page.
+        state: Their state. Nobody disabled those that are `disabled`: their configuration cannot be
+            used, as where a variable is missing.
+        words: What they are, for people.
+        causes: Why, by name.
+    """
+    if len(causes) > 1:
+        text = f"{len(causes)} servers are {words}: {_names(list(causes))}."
+        link = request.url("servers", state=state)
+    else:
+        [(name, cause)] = causes.items()
+        text = f"{name} is {words}. {cause}"
+        link = request.url("server", name=name)
+    return Notice(text=text, button="Show", link=link, is_urgent=True)
 
 
 def _counted(number: int, noun: str) -> str:

@@ -4,6 +4,7 @@ import difflib
 from dataclasses import dataclass
 from itertools import groupby
 
+import anyio
 from starlette.responses import Response
 
 from toolgate.console.request import PageRequest
@@ -39,6 +40,7 @@ async def _list(request: PageRequest) -> Response:
         for row in rows
         if word in f"{row.name} {row.description}".lower() and (not source or row.source == source)
     ]
+    file = request.gateway.manage.settings.file
     tables = groupby(matching, lambda row: ".".join(row.key[:-1]))
     return request.page(
         "settings.html",
@@ -49,8 +51,9 @@ async def _list(request: PageRequest) -> Response:
         total=len(rows),
         word=request.query_value("q"),
         source=source,
-        file=request.gateway.manage.settings.file,
-        is_new=request.app.settings.config_file is None,
+        file=file,
+        # The settings are read again only two seconds after a change.
+        is_new=file is not None and not await anyio.Path(file).exists(),
     )
 
 

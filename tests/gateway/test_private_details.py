@@ -23,7 +23,7 @@ PASSWORD = "correct-horse-battery"
 GITHUB_TOKEN = "ghp_" + "a1B2" * 9
 SERVER = f"""
 import sys
-print("connecting with {PASSWORD} and {GITHUB_TOKEN} from /srv/private", file=sys.stderr)
+print("cannot connect with {PASSWORD} and {GITHUB_TOKEN} from /srv/private", file=sys.stderr)
 sys.exit(3)
 """
 TALKER = """
@@ -117,8 +117,11 @@ async def test_a_call_to_a_server_that_is_down_says_why_to_administrators_only(a
     ]
 
     assert "status 3" in texts[0]
+    assert "cannot connect with [secret masked]" in texts[0]
+    assert PASSWORD not in texts[0]
     assert "is down" in texts[1]
     assert "status 3" not in texts[1]
+    assert "/srv/private" not in texts[1]
 
 
 async def test_errors_of_the_store_show_its_address_to_administrators_only(

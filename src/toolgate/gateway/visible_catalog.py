@@ -11,6 +11,7 @@ from weakref import ref
 import numpy as np
 
 from toolgate.base.names import server_prefix
+from toolgate.base.processes.error_line import failure_text
 from toolgate.base.token_estimate import estimate_tokens
 from toolgate.catalog import Catalog, CatalogEntry, ServerEntries, Snapshot
 from toolgate.errors import (
@@ -77,7 +78,8 @@ class VisibleCatalog:
         """Return a tool by key or exposed name, with the access decision.
 
         Raises:
-            UnknownToolError: The caller has no such tool; the most similar ones are named.
+            UnknownToolError: The caller has no such tool; the most similar ones are named. Callers
+                who may approve a quarantined tool are told that it is one.
             ServerDownError: Its server is off, down or starting, and has never been listed.
         """
         snapshot = self._catalog.snapshot

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import anyio
 
-from toolgate.base.processes.error_line import telling_line
+from toolgate.base.processes.error_line import failure_text
 from toolgate.errors import (
     ConnectionLostError,
     InvalidAnswerError,
@@ -286,8 +286,7 @@ class UpstreamServer:
         if state != self.state:
             previous, self.state = self.state, state
             if state == "down":
-                reasons = filter(None, (self.last_error, telling_line(self._stderr)))
-                error = self._secrets.mask(" ".join(reasons))
+                error = self._secrets.mask(failure_text(self.last_error or "", self._stderr))
                 log.warning("server is down", extra={"server": self.name, "error": error})
             elif previous == "down":
                 log.info("server is back", extra={"server": self.name})

@@ -19,7 +19,7 @@ _STARTS_LIKE_ERROR: Final = re.compile(
 
 _MENTIONS_ERROR: Final = re.compile(
     r"\b(?:error|exception|cannot|can't|could not|unable|failed|failure|fatal|denied|refused"
-    r"|not found|missing|required|invalid|unauthorized|no such|not set|must)\b",
+    r"|not found|missing|required|invalid|unauthorized|no such|no module|not set|must)\b",
     re.IGNORECASE,
 )
 
@@ -41,3 +41,14 @@ def telling_line(lines: Sequence[str]) -> str:
         if matching:
             return matching[-1].strip()
     return ""
+
+
+def failure_text(error: str, stderr: Sequence[str]) -> str:
+    """Return why a server failed: its error, and the line of standard error that states more.
+
+    Args:
+        error: Why the connection failed.
+        stderr: The last lines of standard error, oldest first.
+    """
+    line = telling_line(stderr)
+    return error if line in error else f"{error} {line}".strip()

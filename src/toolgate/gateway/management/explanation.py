@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+from toolgate.base.processes.error_line import failure_text
 from toolgate.catalog import CatalogEntry, cache_problem
 from toolgate.catalog.scanner import Quarantine, QuarantinedEntry
 from toolgate.errors import ForbiddenError
@@ -176,7 +177,8 @@ class VisibilityExplanation:
             suggestions = _suggestions(key, [tool.key for tool in tools if tool.server == server])
             return _stage("server", False, f"Server {server!r} has no such tool.{suggestions}")
         if status.state == "down":
-            error = f" Last error: {status.last_error}" if status.last_error else ""
+            failure = failure_text(status.last_error or "", status.stderr_tail)
+            error = f" Last error: {failure}" if failure else ""
             is_listed = self._settings.current.discovery.show_down
             return _stage("server", is_listed, f"Server {server!r} is down.{error}")
         return _stage("server", True, f"Server {server!r} is {status.state} and has the tool.")

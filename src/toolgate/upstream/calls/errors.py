@@ -4,6 +4,7 @@ import re
 from typing import TypeVar, cast
 from urllib.parse import urlsplit
 
+from toolgate.base.processes.error_line import failure_text
 from toolgate.errors import (
     ConnectionLostError,
     InvalidAnswerError,
@@ -32,7 +33,8 @@ def server_down_error(status: ServerStatus, *, has_ended: bool) -> ServerDownErr
     if status.state == "disabled":
         return ServerDownError.disabled(name, status.last_error or "")
     is_failure = status.last_error and not status.login_hint  # the hint says all about a login
-    detail = f"Last error: {status.last_error}" if is_failure else ""
+    failure = failure_text(status.last_error or "", status.stderr_tail)
+    detail = f"Last error: {failure}" if is_failure else ""
     # "Nothing was sent" would be wrong here: the call may have run.
     if has_ended:
         return ServerDownError(

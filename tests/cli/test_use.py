@@ -1,6 +1,7 @@
 """`tools`, `search`, `describe`, `call`: with a gateway of their own and with a running one."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -192,6 +193,47 @@ def test_call_of_an_unknown_tool_suggests_the_nearest_with_status_3(
     done = command("call", "small:ecko", "--arg", "text=x")
     assert done.status == NO_RESULT
     assert "small:echo" in done.err
+
+
+@pytest.mark.parametrize("name", ["small:echo", "small__echo"])
+def test_call_and_describe_of_a_quarantined_tool_say_who_decides(
+    name: str, command: Command, serve: Serve, folder: Path
+) -> None:
+    path = folder / "toolgate.toml"
+    path.write_text(f'quarantine = "new"\n{path.read_text("utf-8")}', encoding="utf-8")
+    serve().line("small")
+    for asked in (command("call", name, "--arg", "text=x"), command("describe", name)):
+        assert asked.status == NO_RESULT
+        assert asked.err == (
+            "toolgate: The tool 'small:echo' is quarantined. See why, and approve or reject it:"
+            " toolgate servers approve small\n"
+        )
+
+
+def test_search_names_the_servers_whose_tools_are_quarantined(
+    command: Command, serve: Serve, folder: Path
+) -> None:
+    path = folder / "toolgate.toml"
+    path.write_text(f'quarantine = "new"\n{path.read_text("utf-8")}', encoding="utf-8")
+    serve().line("small")
+    asked = command("search", "echo")
+    assert asked.status == NO_RESULT
+    assert (
+        "Not searched: 3 quarantined definitions of small. See: toolgate servers approve small"
+        in asked.err
+    )
+
+
+def test_call_to_a_server_that_ended_says_what_it_wrote(command: Command, folder: Path) -> None:
+    (folder / "toolgate.toml").write_text(
+        f"[serve]\nport = 0\n[server.gone]\ncommand = {json.dumps(sys.executable)}\n"
+        'args = ["-m", "a_module_that_is_absent"]\n',
+        encoding="utf-8",
+    )
+    done = command("call", "gone:x")
+    assert done.status == FAILED
+    assert "Last error: The process exited with status 1. " in done.err
+    assert "No module named a_module_that_is_absent" in done.err
 
 
 def test_call_with_arguments_that_do_not_fit_says_what_fits_with_status_2(

@@ -98,10 +98,11 @@ class VisibleCatalog:
             raise ServerDownError.disabled(server, disabled[server])
         state = next((s for s in self._catalog.statuses() if s.name == server), None)
         if state is not None and state.state == "down" and not state.tools:
+            failure = failure_text(state.last_error or "", state.stderr_tail)
             raise ServerDownError(
                 f"Server {server!r} is down, and its tools were never listed.",
                 allowed=state.login_hint,
-                detail="" if state.login_hint else f"Last error: {state.last_error}",
+                detail="" if state.login_hint else f"Last error: {failure}",
                 hint="Toolgate is retrying. See: toolgate doctor",
             )
         if server in self._catalog.never_listed():
@@ -151,6 +152,13 @@ class VisibleCatalog:
     def _unknown(
         self, caller: Caller, key: str, failed: str, shown: Callable[[CatalogEntry], str]
     ) -> UnknownToolError:
+        quarantined = self._quarantined_key(key)
+        if quarantined and self.manages(caller):
+            server = quarantined.partition(":")[0]
+            return UnknownToolError(
+                f"The tool {quarantined!r} is quarantined.",
+                hint=f"See why, and approve or reject it: toolgate servers approve {server}",
+            )
         tools = [
             tool
             for tool in self._catalog.snapshot.tools
@@ -167,6 +175,14 @@ class VisibleCatalog:
             allowed=f"Nearest: {', '.join(near)}." if near else "",
             hint="" if is_flat else "Find tools with tool_discovery.",
         )
+
+    def _quarantined_key(self, name: str) -> str:
+        """The quarantined tool with this key or exposed name; empty if there is none."""
+        for key in self._catalog.snapshot.quarantined:
+            server, _, own_name = key.partition(":")
+            if name in (key, f"{server_prefix(server)}__{own_name}"):
+                return key
+        return ""
 
     def find_tool(self, caller: Caller, key: str) -> CatalogEntry | None:
         """A tool by key or exposed name; None if the caller may not use it."""

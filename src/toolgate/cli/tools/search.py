@@ -8,7 +8,7 @@ import anyio
 from toolgate.cli.client._gateway_client import has_matches
 from toolgate.cli.client._open_gateway import open_gateway
 from toolgate.cli.terminal._exit import NO_RESULT, SUCCESS
-from toolgate.cli.terminal._output import note, print_json, print_text, spinner, wrap_text
+from toolgate.cli.terminal._output import note, plural, print_json, print_text, spinner, wrap_text
 from toolgate.cli.terminal._plain_command import Option, PlainCommand, Positional
 from toolgate.cli.terminal._sanitize import one_line
 from toolgate.errors import ArgumentError
@@ -127,6 +127,7 @@ async def _search(request: Json, as_json: bool) -> int:
     with spinner("Searching"):
         async with open_gateway() as gateway:
             answer = await gateway.discover(request)
+            servers = [] if as_json else await gateway.servers()
     hits = cast("list[Json]", answer.get("results") or [])
     if as_json:
         print_json(answer)
@@ -147,6 +148,13 @@ async def _search(request: Json, as_json: bool) -> int:
                 note("See: toolgate servers list")
         elif not hits:
             note("No matching tools. Try other words, or see: toolgate tools")
+        for server in servers:
+            name, held = server["name"], int(server["held"])
+            if held and name in request.get("servers", [name]):
+                note(
+                    f"Not searched: {plural(held, 'quarantined definition')} of {name}."
+                    f" See: toolgate servers approve {name}"
+                )
     return SUCCESS if has_matches(answer) else NO_RESULT
 
 

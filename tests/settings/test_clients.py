@@ -349,6 +349,80 @@ def test_a_server_that_its_client_rejects_is_disabled(
     assert disabled == rejected
 
 
+def test_servers_that_were_switched_off_in_a_project_of_claude_code_are_disabled(
+    tmp_path: Path,
+) -> None:
+    """What the `/mcp` menu of Claude Code writes."""
+    work = tmp_path / "work"
+    project = {
+        "mcpServers": {"off": {"command": "x"}, "on": {"command": "y"}},
+        "disabledMcpServers": ["off", "everywhere"],
+        "disabledMcpjsonServers": ["shared"],
+    }
+    user = {"everywhere": {"command": "e"}}
+    text = json.dumps({"mcpServers": user, "projects": {str(work): project}})
+    put(tmp_path / ".claude.json", text)
+    put(work / ".mcp.json", json.dumps({"mcpServers": {"shared": {"command": "z"}}}))
+    servers = [server for file in find(machine(tmp_path)) for server in file.servers]
+    assert {server.name: server.config.get("enabled") for server in servers} == {
+        "everywhere": None,
+        "off": False,
+        "on": None,
+        "shared": False,
+    }
+
+
+def test_what_amp_rejects_is_disabled_by_the_first_rule_that_matches(tmp_path: Path) -> None:
+    """Rules as https://ampcode.com/manual shows them."""
+    permissions = [
+        {"matches": {"command": "npx", "args": "* @playwright/mcp@*"}, "action": "allow"},
+        {"matches": {"command": "npx"}, "action": "reject"},
+        {"matches": {"url": "*/malicious.com*"}, "action": "reject"},
+    ]
+    servers = {
+        "allowed": {"command": "npx", "args": ["-y", "@playwright/mcp@latest"]},
+        "rejected": {"command": "npx", "args": ["-y", "other"]},
+        "remote": {"url": "https://malicious.com/mcp"},
+        "my-db": {"command": "uvx", "args": ["db"]},
+    }
+    disabled = ["browser_*", "builtin:edit_file", "mcp__my-db__drop", "mcp__other__x"]
+    about = {"amp.mcpPermissions": permissions, "amp.tools.disable": disabled}
+    put(
+        tmp_path / ".config" / "amp" / "settings.json",
+        json.dumps({"amp.mcpServers": servers, **about}),
+    )
+    own = {"of-project": {"command": "npx"}}
+    put(tmp_path / "work" / ".amp" / "settings.json", json.dumps({"amp.mcpServers": own}))
+    amp, project = find(machine(tmp_path))
+    found = {server.name: server.config for server in (*amp.servers, *project.servers)}
+    off = {name for name, config in found.items() if config.get("enabled") is False}
+    assert off == {"rejected", "remote", "of-project"}
+    assert found["my-db"]["tool_permissions"] == {"browser_*": False, "drop": False}
+    assert found["of-project"]["tool_permissions"] == {"browser_*": False}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "permissions"),
+    [
+        ("*", {"*": False}),
+        ("mcp__*", {"*": False}),
+        ("mcp__s__*", {"*": False}),
+        ("*_delete", {"*_delete": False}),
+        ("edit_file", {"edit_file": False}),
+        ("builtin:*", None),
+        ("mcp__t__*", None),
+        (3, None),
+    ],
+)
+def test_tools_that_amp_disables_are_blocked(
+    pattern: object, permissions: dict[str, bool] | None, tmp_path: Path
+) -> None:
+    entry = {"amp.mcpServers": {"s": {"command": "x"}}, "amp.tools.disable": [pattern]}
+    put(tmp_path / ".config" / "amp" / "settings.json", json.dumps(entry))
+    (server,) = the_file(find(machine(tmp_path))).servers
+    assert server.config.get("tool_permissions") == permissions
+
+
 def test_a_file_that_cannot_be_read_is_reported_and_hides_no_other(tmp_path: Path) -> None:
     put(tmp_path / ".cursor" / "mcp.json", "{ broken")
     put(tmp_path / ".gemini" / "settings.json", JSON.replace("KEY", "mcpServers"))

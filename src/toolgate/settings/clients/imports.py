@@ -129,7 +129,9 @@ def _import_entry(
     if translation.client_only:
         reading.notices.append(f"{where}: server {name!r} is left out: {translation.client_only}.")
         return
-    config = with_denials(translation.config, str(location.path[-1]), location.document, rules)
+    config = with_denials(
+        translation.config, str(location.path[-1]), location.document, rules, project=project
+    )
     if name != location.path[-1]:
         config["title"] = str(location.path[-1])
     if project is not None and "command" in config and "cwd" not in config:

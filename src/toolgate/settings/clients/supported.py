@@ -470,7 +470,7 @@ def _server(
     rules = rule_files(document.path, project=folder, home=machine.home, environ=machine.environ)
     return FoundServer(
         name=name,
-        config=with_denials(config, name, document, rules),
+        config=with_denials(config, name, document, rules, project=folder),
         project=project,
         is_toolgate=is_toolgate(entry),
         notices=translation.notices,

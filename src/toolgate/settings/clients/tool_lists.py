@@ -86,6 +86,25 @@ def opencode_denials(root: Json, server: str) -> dict[str, bool]:
     return permissions
 
 
+def amp_denials(root: Json, server: str) -> dict[str, bool]:
+    """Convert `amp.tools.disable` in a file of Amp to `tool_permissions`.
+
+    See https://ampcode.com/manual: names of tools with or without `mcp__SERVER__`, with `*` for any
+    text; only those with `builtin:` leave a tool of a server alone.
+    """
+    prefix = f"mcp__{re.sub(r'[^A-Za-z0-9_-]', '_', server)}__"
+    permissions: dict[str, bool] = {}
+    for pattern in _names(root.get("amp.tools.disable")) or ():
+        start, star, _ = pattern.partition("*")
+        if pattern.startswith(prefix):
+            permissions[pattern.removeprefix(prefix)] = False
+        elif star and start and prefix.startswith(start):
+            permissions["*"] = False
+        elif not start.startswith(("mcp__", "builtin:")):
+            permissions[pattern] = False
+    return permissions
+
+
 def _names(value: object) -> list[str] | None:
     if not isinstance(value, list):
         return None

@@ -51,4 +51,8 @@ def failure_text(error: str, stderr: Sequence[str]) -> str:
         stderr: The last lines of standard error, oldest first.
     """
     line = telling_line(stderr)
-    return error if line in error else f"{error} {line}".strip()
+    if line in error:
+        return error
+    return (
+        f"{error} {line}".strip() if line.endswith((".", "!", "?")) else f"{error} {line}.".strip()
+    )

@@ -467,24 +467,30 @@ class Peer(Protocol):
     @property
     def era(self) -> Era:
         """Protocol era of the client; modern ones get `input_required` results instead of `ask`."""
+        ...
 
     @property
     def capabilities(self) -> Json:
         """The client's declared capabilities, such as `elicitation` and `sampling`."""
+        ...
 
     @property
     def wants_progress(self) -> bool:
         """Whether the client sent a progress token."""
+        ...
 
     @property
     def log_level(self) -> str | None:
         """The minimum log level that the client requested; None: it requested none."""
+        ...
 
     async def progress(self, params: Json) -> None:
         """Forward a progress notification with the client's own token."""
+        ...
 
     async def log(self, params: Json) -> None:
         """Forward a `notifications/message` unchanged, unless the client does not want it."""
+        ...
 
     async def ask(self, method: str, params: Json) -> Json:
         """Send `elicitation/create`, `sampling/createMessage` or `roots/list` to an older client.
@@ -493,6 +499,7 @@ class Peer(Protocol):
             CannotAskError: The client does not support it.
             RpcError: The client answered with an error.
         """
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)

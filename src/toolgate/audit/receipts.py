@@ -58,6 +58,7 @@ class AuditSink(Protocol):
 
     def record(self, record: AuditRecord) -> None:
         """Queue a record; never waits, never fails."""
+        ...
 
     async def record_durable(self, record: AuditRecord) -> None:
         """Queue a record and wait until it is stored.
@@ -65,6 +66,7 @@ class AuditSink(Protocol):
         Raises:
             StoreError: It could not be stored now.
         """
+        ...
 
     async def wait_written(self) -> None:
         """Wait until everything queued so far is stored.
@@ -72,6 +74,7 @@ class AuditSink(Protocol):
         Raises:
             StoreError: It could not be stored now.
         """
+        ...
 
 
 class OutcomeReporter(Protocol):
@@ -79,6 +82,7 @@ class OutcomeReporter(Protocol):
 
     def __call__(self, answer: Json, detail: Json | None = None) -> None:
         """Set the result, with optional details for the record."""
+        ...
 
 
 class Receipts:

@@ -39,6 +39,7 @@ class _Place(Protocol):
         Raises:
             StoreError: They could not be written now.
         """
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,6 +39,7 @@ class Sink(Protocol):
         Raises:
             StoreError: They could not be written now.
         """
+        ...
 
 
 def sinks_of(settings: AuditSettings) -> list[Sink]:

@@ -47,18 +47,22 @@ class LogOptions(Protocol):
     @property
     def level(self) -> str:
         """`debug`, `info`, `warning` or `error`."""
+        ...
 
     @property
     def format(self) -> str:
         """`text` or `json`."""
+        ...
 
     @property
     def path(self) -> Path | None:
         """The file to write to; None: the stream."""
+        ...
 
     @property
     def servers(self) -> Mapping[str, str]:
         """Level by server name."""
+        ...
 
 
 def set_up(

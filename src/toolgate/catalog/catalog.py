@@ -40,12 +40,15 @@ class ListingInspector(Protocol):
         self, server: str, listing: Listing, *, is_stored: bool = False
     ) -> Mapping[EntryId, str]:
         """Return the definitions of a listing to quarantine, each with the reason."""
+        ...
 
     async def refresh(self) -> Collection[str]:
         """Adopt decisions that other processes made. Returns the affected servers."""
+        ...
 
     async def forget(self, server: str) -> None:
         """Forget a removed server."""
+        ...
 
 
 class Catalog:

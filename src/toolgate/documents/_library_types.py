@@ -17,6 +17,7 @@ class DocumentResources(Protocol):
         Raises:
             ConfigError: It does not exist, is disabled, or has invalid options.
         """
+        ...
 
     def vectors(self, place: str) -> VectorStore:
         """Return a vector store by name; `auto`: that of the store.
@@ -24,6 +25,7 @@ class DocumentResources(Protocol):
         Raises:
             ConfigError: It does not exist, or its library is not installed.
         """
+        ...
 
     def reranker(self) -> Reranker | None:
         """Return the reranker; None: it is off.
@@ -31,9 +33,11 @@ class DocumentResources(Protocol):
         Raises:
             ConfigError: It does not exist, or has invalid options.
         """
+        ...
 
     def place_of(self, place: str) -> str:
         """Return the name of a vector store; for `auto` that of the store's."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -36,6 +36,7 @@ class AskModel(Protocol):
         timeout_s: float,
     ) -> str:
         """Return the model's answer to the prompt, at temperature 0."""
+        ...
 
 
 class RenderPrompt(Protocol):
@@ -47,6 +48,7 @@ class RenderPrompt(Protocol):
 
     async def __call__(self, name: str, values: Mapping[str, str], /) -> str:
         """Return the text."""
+        ...
 
 
 class OnRetrieved(Protocol):
@@ -54,6 +56,7 @@ class OnRetrieved(Protocol):
 
     async def __call__(self, metadata: Json, /) -> None:
         """Receive `searched_tables`, `failed_tables`, `context_input` and `num_documents`."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)

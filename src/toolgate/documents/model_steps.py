@@ -97,18 +97,22 @@ class CollectionCandidate(Protocol):
     @property
     def name(self) -> str:
         """Its name."""
+        ...
 
     @property
     def alias(self) -> str:
         """Another name."""
+        ...
 
     @property
     def description(self) -> str:
         """Its contents."""
+        ...
 
     @property
     def model(self) -> str:
         """Its embedding model."""
+        ...
 
 
 async def rephrase(

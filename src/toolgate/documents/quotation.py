@@ -20,18 +20,22 @@ class Quotable(Protocol):
     @property
     def text(self) -> str:
         """Its text."""
+        ...
 
     @property
     def source(self) -> str:
         """Path or URL of its document."""
+        ...
 
     @property
     def heading(self) -> str:
         """The headings above it."""
+        ...
 
     @property
     def page(self) -> int | None:
         """Its page."""
+        ...
 
 
 def citation(source: str, heading: str, page: int | None) -> str:

@@ -46,6 +46,7 @@ class Rendered(Protocol):
 
     async def __call__(self, project_id: str, name: str, values: Mapping[str, str], /) -> str:
         """Return the text with its fields filled in."""
+        ...
 
 
 class DocumentService:

@@ -26,21 +26,26 @@ class AccessControl(Protocol):
     @property
     def policy(self) -> Policy:
         """Decides access."""
+        ...
 
     @property
     def limits(self) -> UsageLimits:
         """Counts calls."""
+        ...
 
     @property
     def admission(self) -> Admission:
         """Identifies callers."""
+        ...
 
     @property
     def admin(self) -> AccessAdmin:
         """Edits tokens, projects and permissions."""
+        ...
 
     def project(self, name: str, /) -> ProjectTable:
         """The settings of a project."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,36 +69,45 @@ class ServerEditor(Protocol):
 
     async def add(self, project_id: str, name: str, config: Json, *, save: bool) -> None:
         """Add a server to the store or, with `save`, to the configuration file."""
+        ...
 
     async def remove(self, project_id: str, name: str) -> None:
         """Remove a server from the store or the configuration file, or override the file."""
+        ...
 
     async def restore(self, name: str) -> None:
         """Undo a removal that overrides a file."""
+        ...
 
     @property
     def removed(self) -> Mapping[str, str]:
         """Servers that a file configures and an override removes: name and file."""
+        ...
 
     async def enable(self, project_id: str, name: str, *, enabled: bool) -> None:
         """Enable or disable a server."""
+        ...
 
     async def schedule(self, project_id: str, name: str, changes: Json) -> None:
         """Set when a server runs: its keys `start` and `idle_s`."""
+        ...
 
     async def switch_tools(
         self, project_id: str, name: str, tools: Sequence[str], *, allowed: bool
     ) -> None:
         """Allow or deny tools of a server to everyone."""
+        ...
 
     async def tool_table(self, name: str, tool: str) -> Json:
         """The override of a tool, as it is written; empty if there is none."""
+        ...
 
     async def override_tool(self, name: str, tool: str, table: Json) -> str:
         """Replace the override of a tool; an empty table removes it.
 
         Returns a sentence on why it is not kept where the server is configured; empty if it is.
         """
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)

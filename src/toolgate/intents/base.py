@@ -408,6 +408,8 @@ class Stage(Protocol):
     @property
     def name(self) -> str:
         """The value for `Detection.stage`."""
+        ...
 
     async def classify(self, request: StageRequest) -> Detection:
         """Return the intent of a message."""
+        ...

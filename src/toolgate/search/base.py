@@ -119,14 +119,17 @@ class LearnedUsage(Protocol):
 
     def votes(self, vector: NDArray[np.float32], model: str, weights: UsageWeights) -> UsageVotes:
         """Return the votes of earlier requests for this vector of the embedder `model`."""
+        ...
 
     @property
     def line(self) -> PersonalCutoff:
         """Return the caller's own cutoff for "nothing fits"."""
+        ...
 
     @property
     def habits(self) -> ToolHabits:
         """Return which tools are used often and together."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,13 +195,16 @@ class SearchStrategy(Protocol):
 
     async def update(self, tools: Sequence[SearchableTool]) -> None:
         """Set the tools of the index, in this order; unchanged ones cost nothing."""
+        ...
 
     @property
     def keys(self) -> tuple[str, ...]:
         """Return the keys of the tools in the index, in the order of the mask."""
+        ...
 
     async def search(self, request: SearchRequest) -> SearchAnswer:
         """Return the tools that fit best."""
+        ...
 
 
 @runtime_checkable
@@ -208,3 +214,4 @@ class ServiceBacked(Protocol):
     @property
     def is_suspended(self) -> bool:
         """Whether the service failed several times, and has not answered since."""
+        ...

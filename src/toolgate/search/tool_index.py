@@ -20,22 +20,27 @@ class Indexable(Protocol):
     @property
     def key(self) -> str:
         """`server:tool`."""
+        ...
 
     @property
     def server(self) -> str:
         """Name of its server."""
+        ...
 
     @property
     def name(self) -> str:
         """Its name on that server."""
+        ...
 
     @property
     def digest(self) -> str:
         """Changes with its definition."""
+        ...
 
     @property
     def raw(self) -> bytes:
         """Its definition as JSON."""
+        ...
 
 
 class ToolIndex:

@@ -60,15 +60,19 @@ class ClientConnection(Protocol):
 
         None while the client waits for a response.
         """
+        ...
 
     def time_out(self, now: float) -> None:
         """Close the connection if its client is too slow; `now` is monotonic, in seconds."""
+        ...
 
     def abort(self) -> None:
         """Close the connection at once."""
+        ...
 
     def close_after_answer(self) -> None:
         """Close the connection after the response that its client waits for."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)

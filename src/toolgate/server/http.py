@@ -46,10 +46,12 @@ class Worker(OtherWorkers, Protocol):
     @property
     def listener(self) -> socket.socket:
         """Socket on the port that all workers share."""
+        ...
 
     @property
     def retirement(self) -> anyio.Event:
         """Event that is set when another process replaces this one on the same socket."""
+        ...
 
 
 def build_app(

@@ -166,74 +166,92 @@ class Store(Protocol):
     @property
     def url(self) -> str:
         """URL of the database, without password."""
+        ...
 
     @property
     def vector_backend(self) -> str:
         """The implementation in `store/vectors` that keeps vectors in this database."""
+        ...
 
     @property
     def projects(self) -> ProjectRepository:
         """Projects."""
+        ...
 
     @property
     def access(self) -> AccessRepository:
         """Tokens, permission rules and guards."""
+        ...
 
     @property
     def servers(self) -> ServerRepository:
         """Servers added by command, API or console."""
+        ...
 
     @property
     def catalog(self) -> CatalogRepository:
         """Tool listings of servers and the definitions in them."""
+        ...
 
     @property
     def audit(self) -> AuditRepository:
         """Audit records and their signed chain."""
+        ...
 
     @property
     def usage(self) -> UsageRepository:
         """The usage log: searches, their results, and calls."""
+        ...
 
     @property
     def detections(self) -> DetectionRepository:
         """Detected intents of messages."""
+        ...
 
     @property
     def schemas(self) -> SchemaRepository:
         """Schema versions of connected databases."""
+        ...
 
     @property
     def statements(self) -> StatementRepository:
         """SQL statements run on connected databases."""
+        ...
 
     @property
     def approvals(self) -> ApprovalRepository:
         """Calls that need a person's approval."""
+        ...
 
     @property
     def credentials(self) -> CredentialRepository:
         """Encrypted credentials for servers."""
+        ...
 
     @property
     def sessions(self) -> SessionRepository:
         """Sessions of the console."""
+        ...
 
     @property
     def threads(self) -> ThreadRepository:
         """Chat threads."""
+        ...
 
     @property
     def prompts(self) -> PromptRepository:
         """Customised prompts."""
+        ...
 
     @property
     def documents(self) -> DocumentRepository:
         """Collections of documents and their passages."""
+        ...
 
     @property
     def results(self) -> ResultRepository:
         """Results that are too large for one answer."""
+        ...
 
     def cache_path(self, data_dir: Path) -> Path | None:
         """Path prefix of cache files for data computed from this store; None: no cache files.
@@ -241,6 +259,7 @@ class Store(Protocol):
         Args:
             data_dir: Data folder, for stores that are not files.
         """
+        ...
 
     async def open(self) -> None:
         """Connect, and upgrade the schema if that is allowed.
@@ -253,12 +272,15 @@ class Store(Protocol):
                 release, or old and not upgraded.
             StoreError: The database cannot be reached or written.
         """
+        ...
 
     async def close(self) -> None:
         """Close all connections. Can be called twice."""
+        ...
 
     async def secret(self, name: str) -> bytes:
         """32 random bytes by name, created on first use, shared by all processes of a store."""
+        ...
 
     async def prune(
         self,
@@ -278,12 +300,15 @@ class Store(Protocol):
             sign: Signs position and hash of the last audit record to be deleted, before any is;
                 without a signature, a clean-up cannot be told from tampering.
         """
+        ...
 
     def waiting(self) -> Mapping[str, int]:
         """Numbers of transactions waiting to `read` and to `write`."""
+        ...
 
     async def sizes(self) -> dict[str, int]:
         """Total size in bytes (`total`) and number of rows by table, for `toolgate doctor`."""
+        ...
 
 
 @runtime_checkable
@@ -296,6 +321,7 @@ class RelocatableStore(Protocol):
         Raises:
             StoreError: The disk cannot be read.
         """
+        ...
 
     async def move_to_disk(self) -> None:
         """Move everything to the disk and go on there.
@@ -304,6 +330,7 @@ class RelocatableStore(Protocol):
             StoreError: The disk cannot be written yet, or there is a store on it now; everything
                 stays in memory.
         """
+        ...
 
 
 @runtime_checkable
@@ -320,6 +347,7 @@ class StoreMaintenance(Protocol):
         Raises:
             StoreError: The database cannot be reached.
         """
+        ...
 
     async def upgrade(self) -> SchemaUpgrade:
         """Upgrade the schema; concurrent processes do it only once.
@@ -329,6 +357,7 @@ class StoreMaintenance(Protocol):
                 release.
             StoreError: The database cannot be reached or written.
         """
+        ...
 
     async def check(self) -> IntegrityReport:
         """Check the database without changing it.
@@ -336,6 +365,7 @@ class StoreMaintenance(Protocol):
         Raises:
             StoreError: It does not exist or cannot be read.
         """
+        ...
 
     async def backup(self, target: Path) -> None:
         """Write a consistent copy to a file; the file is complete or does not exist.
@@ -345,6 +375,7 @@ class StoreMaintenance(Protocol):
             StoreVersionError: The schema is newer than this program, or from before the first
                 release.
         """
+        ...
 
     async def restore(self, source: Path) -> dict[str, int]:
         """Replace everything with a backup, all or nothing. Returns the number of rows by table.
@@ -354,6 +385,7 @@ class StoreMaintenance(Protocol):
             StoreVersionError: The backup is newer than this program, or from before the first
                 release.
         """
+        ...
 
 
 @runtime_checkable
@@ -366,9 +398,12 @@ class SqlAccess(Protocol):
 
     async def reading(self, work: Callable[[Any], T]) -> T:
         """Run work that reads. Cancelling does not wait for it; its thread then ends by itself."""
+        ...
 
     async def writing(self, work: Callable[[Any], T]) -> T:
         """Run work that reads and writes, all or nothing."""
+        ...
 
     async def maintaining(self, work: Callable[[Any], T]) -> T:
         """Run work that must not be in a transaction, such as `CREATE INDEX CONCURRENTLY`."""
+        ...

@@ -143,6 +143,7 @@ class RequestLoad(Protocol):
 
     def __len__(self) -> int:
         """Return the number of requests in progress."""
+        ...
 
 
 class Metrics:

@@ -19,9 +19,11 @@ class Credential(Protocol):
         Raises:
             LoginNeededError: A credential is required, and there is none.
         """
+        ...
 
     async def environment(self) -> Mapping[str, str]:
         """Variables for a process that is about to be started; raises the errors of `headers`."""
+        ...
 
     async def refused(self, *, sent: Mapping[str, str], status: int, challenge: str) -> bool:
         """Handle a refused request, and return whether to send it once more.
@@ -34,6 +36,7 @@ class Credential(Protocol):
         Raises:
             LoginNeededError: Only a person can help.
         """
+        ...
 
 
 class CallSink(Protocol):
@@ -45,9 +48,11 @@ class CallSink(Protocol):
 
     async def progress(self, params: Json) -> None:
         """Receive a `notifications/progress` for this request: `progress`, `total`, `message`."""
+        ...
 
     async def log(self, params: Json) -> None:
         """Receive a `notifications/message` that arrived on this request's own stream."""
+        ...
 
     async def ask(self, method: str, params: Json) -> Json:
         """Answer a server's request on this request's own stream; return the result to send back.
@@ -56,6 +61,7 @@ class CallSink(Protocol):
             ToolgateError: It cannot be answered; the wire sends a JSON-RPC error (an `RpcError`
                 with its own code, message and data, -32601 for `CannotAskError`, else -32603).
         """
+        ...
 
 
 class WireEvents(Protocol):
@@ -63,9 +69,11 @@ class WireEvents(Protocol):
 
     async def on_request(self, method: str, params: Json) -> Json:
         """Answer a server's request; return the result to send back, or raise as `CallSink.ask`."""
+        ...
 
     async def on_notification(self, method: str, params: Json) -> None:
         """Receive a notification; awaited in the order of arrival. Must return quickly."""
+        ...
 
 
 @runtime_checkable
@@ -91,10 +99,12 @@ class Wire(Protocol):
     @property
     def pid(self) -> int | None:
         """Process id of a child; None if there is no child."""
+        ...
 
     @property
     def stderr_tail(self) -> tuple[str, ...]:
         """The last 50 lines of a child's standard error, each cut to 500 characters."""
+        ...
 
     async def open(self, events: WireEvents) -> None:
         """Open the connection; messages may arrive from now on.
@@ -102,6 +112,7 @@ class Wire(Protocol):
         Raises:
             UnreachableError: Command not found, connection refused, and the like.
         """
+        ...
 
     async def request(
         self,
@@ -127,9 +138,11 @@ class Wire(Protocol):
             ConnectionLostError: The connection ended first.
             InvalidAnswerError: The answer is not a result object, is not text, or is too large.
         """
+        ...
 
     async def notify(self, method: str, params: Json, *, headers: Mapping[str, str]) -> None:
         """Send a notification; it is dropped if it cannot be sent."""
+        ...
 
     def begin_session(self, version: str) -> None:
         """Start to receive unsolicited messages, if any; called once after a handshake.
@@ -137,12 +150,15 @@ class Wire(Protocol):
         HTTP wires open the handshake era's GET stream here and send the session id with every
         request; others do nothing.
         """
+        ...
 
     async def closed(self) -> str:
         """Wait until the connection has ended; return the reason as one sentence."""
+        ...
 
     async def aclose(self) -> None:
         """Close the connection: delete the session, close the streams, stop the process group."""
+        ...
 
 
 class ChildlessWire:

@@ -56,9 +56,11 @@ class EraSessionObserver(Protocol):
         self, session: "EraSession", kind: Literal["tools", "prompts", "resources"]
     ) -> None:
         """Receive the announcement that a list has changed."""
+        ...
 
     def resource_updated(self, session: "EraSession", uri: str) -> None:
         """Receive the announcement that a resource has new content."""
+        ...
 
 
 class EraSession:

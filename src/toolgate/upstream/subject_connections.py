@@ -17,6 +17,7 @@ class SubjectConnection(Protocol):
 
     async def run(self) -> None:
         """Keep the connection up until cancelled."""
+        ...
 
 
 MemberT = TypeVar("MemberT", bound=SubjectConnection)

@@ -20,3 +20,4 @@ class Engine(Protocol):
 
     async def run(self, turn: Turn, state: TurnState) -> None:
         """Run a turn to its end; what it produces is in `turn`."""
+        ...

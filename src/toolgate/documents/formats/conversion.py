@@ -66,6 +66,7 @@ class ConvertedDocument:
 class _FormatReader(Protocol):
     def read(self, data: bytes, *, name: str, max_bytes: int) -> ConvertedDocument:
         """Return the text of a file."""
+        ...
 
 
 def supported_formats() -> list[str]:

@@ -79,6 +79,7 @@ class CallTool(Protocol):
 
     async def __call__(self, call: HostCall) -> Outcome:
         """Return the answer."""
+        ...
 
 
 class ProgramRun:

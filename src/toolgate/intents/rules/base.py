@@ -51,3 +51,4 @@ class VariableSource(Protocol):
             caller: The caller.
             names: The variables needed; more may be returned.
         """
+        ...

@@ -34,9 +34,11 @@ class Toolbox(Protocol):
 
     def tools_of(self, intent: Intent) -> Sequence[CatalogEntry]:
         """Return the tools of an intent, in its order."""
+        ...
 
     def display_name(self, entry: CatalogEntry) -> str:
         """Return the name by which the model can call a tool."""
+        ...
 
 
 class ToolNames:

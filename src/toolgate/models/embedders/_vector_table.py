@@ -55,9 +55,11 @@ class TableRows(Protocol):
     @property
     def shape(self) -> tuple[int, int]:
         """Number of rows, and bytes per row."""
+        ...
 
     def whole(self) -> NDArray[np.uint8]:
         """Return all rows; they stay in memory as long as the array is referenced."""
+        ...
 
 
 class VectorTable:

@@ -39,10 +39,12 @@ class Embedder(Protocol):
     @property
     def identity(self) -> str:
         """The model and everything that changes its vectors; vectors are stored under this key."""
+        ...
 
     @property
     def dim(self) -> int:
         """Dimension of the vectors; at least 1, never changes."""
+        ...
 
     @property
     def reads(self) -> Reads:
@@ -51,6 +53,7 @@ class Embedder(Protocol):
         Never raises: if it depends on the model's files and they cannot be read, it is
         `english`.
         """
+        ...
 
     async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
         """Return vectors of shape `(len(texts), dim)`.
@@ -59,6 +62,7 @@ class Embedder(Protocol):
             EmbedderError: The model cannot be read, or its service failed. Search continues with
                 words alone.
         """
+        ...
 
 
 def computes_at_once(embedder: Embedder, texts: Sequence[str]) -> bool:

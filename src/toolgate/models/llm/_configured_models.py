@@ -61,6 +61,7 @@ class MakeModel(Protocol):
 
     def __call__(self, spec: PluginSpec) -> ChatModel:
         """Create the adapter."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)

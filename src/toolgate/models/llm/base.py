@@ -271,6 +271,7 @@ class ChatModel(Protocol):
     @property
     def identity(self) -> str:
         """Provider and model, for logs and records."""
+        ...
 
     def stream(self, request: ChatRequest) -> AsyncIterator[Delta]:
         """Yield the answer piece by piece.
@@ -283,9 +284,11 @@ class ChatModel(Protocol):
             ModelRequestError: The service rejects the request.
             ModelUnavailableError: The service is down, disconnects or sends an invalid response.
         """
+        ...
 
     async def aclose(self) -> None:
         """Close open resources."""
+        ...
 
 
 class MessageAssembler:

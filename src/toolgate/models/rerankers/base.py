@@ -52,6 +52,7 @@ class Reranker(Protocol):
             RerankerError: The model cannot be read, or its service failed. The order of the
                 search is used.
         """
+        ...
 
 
 async def reranked(

@@ -158,22 +158,27 @@ class Execution(Protocol):
     @property
     def step(self) -> Step:
         """Its current state."""
+        ...
 
     @property
     def output(self) -> str:
         """What it has printed since it was started or restored."""
+        ...
 
     async def proceed(self) -> Step:
         """Continue after a `HostCall`, whose result comes later."""
+        ...
 
     async def settle(self, answers: Mapping[int, CallValue | CallFailure]) -> Step:
         """Pass results of calls that it waits for, by `call_id`, and continue.
 
         Also answers a blocking `HostCall`.
         """
+        ...
 
     async def snapshot(self) -> bytes:
         """Serialize the waiting program for `Sandbox.restore`; the program can go on."""
+        ...
 
 
 @runtime_checkable
@@ -186,6 +191,7 @@ class Sandbox(Protocol):
         Raises:
             ProgramError: It cannot be parsed, its types are wrong, or it failed before any call.
         """
+        ...
 
     def restore(
         self, snapshot: bytes, functions: tuple[HostFunction, ...]
@@ -197,9 +203,11 @@ class Sandbox(Protocol):
         Raises:
             ProgramError: The bytes are not a snapshot, or one of another version.
         """
+        ...
 
     async def aclose(self) -> None:
         """Stop the processes; may be called twice."""
+        ...
 
 
 def json_value(value: object) -> Any:

@@ -16,9 +16,11 @@ class VectorIndex(Protocol):
 
     async def index_status(self) -> Json:
         """Return the status of the index, for REST and `--json`."""
+        ...
 
     async def refresh(self, servers: Collection[str] | None) -> int:
         """Recompute the vectors of some servers (None for all); return the number of tools."""
+        ...
 
     async def forget(self, server: str) -> int:
         """Delete what is stored of a server, and store nothing of it until it is refreshed.
@@ -29,6 +31,7 @@ class VectorIndex(Protocol):
         Raises:
             StoreError: The vector store failed.
         """
+        ...
 
 
 def slots_of(state: HybridState, servers: Collection[str] | None) -> NDArray[np.int64]:

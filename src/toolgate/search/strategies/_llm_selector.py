@@ -57,6 +57,7 @@ class ChatPicker(Protocol):
         Raises:
             Exception: Any; the answer of the search is then the ranked list.
         """
+        ...
 
 
 def messages_for(

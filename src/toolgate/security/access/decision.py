@@ -42,22 +42,27 @@ class Resource(Protocol):
     @property
     def key(self) -> str:
         """`server:tool`."""
+        ...
 
     @property
     def server(self) -> str:
         """Name of its server."""
+        ...
 
     @property
     def read_only(self) -> bool:
         """Whether the tool is marked as read-only."""
+        ...
 
     @property
     def destructive(self) -> bool:
         """Whether the tool may be destructive; true unless it is marked otherwise."""
+        ...
 
     @property
     def internal(self) -> bool:
         """Whether the tool is a part of others, which requires the right `internal`."""
+        ...
 
 
 class ResourceSnapshot(Protocol):
@@ -66,13 +71,16 @@ class ResourceSnapshot(Protocol):
     @property
     def version(self) -> int:
         """Increases with each change."""
+        ...
 
     @property
     def tools(self) -> tuple[Resource, ...]:
         """All tools, in order."""
+        ...
 
     def tool(self, key: str) -> Resource | None:
         """Return a tool by its key; None if it does not exist."""
+        ...
 
 
 class Access(Protocol):
@@ -89,6 +97,7 @@ class Access(Protocol):
             key: `server:name` of a tool or prompt, `server:uri` of a resource, a server, a
                 right.
         """
+        ...
 
     def reads_only(self, caller: Caller, thing: Resource) -> bool:
         """Whether a tool counts as read-only for a caller.
@@ -96,12 +105,15 @@ class Access(Protocol):
         That is if its server marks it so and is trusted, or if the caller's project does
         (`read_only_allow`).
         """
+        ...
 
     def mask(self, caller: Caller, things: ResourceSnapshot) -> Mask | None:
         """Return for each tool whether the caller may see and run it; None for all."""
+        ...
 
     def steps(self, caller: Caller, key: str) -> list[DecisionStep]:
         """Return every stage of the decision about a tool, in order, for `explain`."""
+        ...
 
 
 class AllowAll:

@@ -47,14 +47,17 @@ class Resources(Protocol):
     @property
     def generation(self) -> int:
         """Increases with each change of servers or of what they offer."""
+        ...
 
     @property
     def snapshot(self) -> ResourceSnapshot:
         """The current tools."""
+        ...
 
     @property
     def specs(self) -> Sequence[ServerSpec]:
         """The servers."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -82,6 +82,7 @@ class RefusalListener(Protocol):
             caller_id: Owner of the token; empty if unknown.
             entry_point: Such as `mcp` or `console`.
         """
+        ...
 
 
 class Admission:

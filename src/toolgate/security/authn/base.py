@@ -20,6 +20,7 @@ class Authenticator(Protocol):
     @property
     def issuers(self) -> tuple[str, ...]:
         """Addresses of servers that issue its credentials (RFC 9728); may be empty."""
+        ...
 
     async def identify(self, credential: str) -> Identity | None:
         """Return the identity of a credential; None if it is of another kind.
@@ -28,6 +29,8 @@ class Authenticator(Protocol):
             CredentialError: It is of this kind, but unknown, expired, revoked, forged or for
                 others.
         """
+        ...
 
     async def aclose(self) -> None:
         """Close connections; may be called twice."""
+        ...

@@ -58,15 +58,19 @@ class KeySource(Protocol):
         Raises:
             SettingError: The source cannot be read, or contains something else.
         """
+        ...
 
     def read_or_create(self) -> list[MasterKey]:
         """Return the keys; create the first one if there is none."""
+        ...
 
     def write(self, keys: list[MasterKey]) -> None:
         """Replace the keys, atomically even if the machine stops."""
+        ...
 
     def exclusive(self) -> contextlib.AbstractContextManager[None]:
         """Lock the source while keys are rotated: a second process waits."""
+        ...
 
 
 def key_source(kind: str, *, variables: tuple[str, str], file: Path, store_url: str) -> KeySource:

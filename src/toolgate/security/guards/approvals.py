@@ -58,6 +58,7 @@ class ApprovalRecorder(Protocol):
         self, caller: Caller, target: str, detail: Json, *, parent: str = "", record_id: str = ""
     ) -> str:
         """Record one step, under the given id if there is one."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -52,22 +52,27 @@ class GuardedTool(Protocol):
     @property
     def key(self) -> str:
         """The key `server:tool`."""
+        ...
 
     @property
     def server(self) -> str:
         """The name of its server."""
+        ...
 
     @property
     def digest(self) -> str:
         """The digest of its definition."""
+        ...
 
     @property
     def read_only(self) -> bool:
         """Whether it is marked as read-only."""
+        ...
 
     @property
     def destructive(self) -> bool:
         """Whether it may be destructive."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -27,9 +27,11 @@ class Channel(Protocol):
             CannotAskError: The client has disconnected.
             RpcError: The client responded with an error.
         """
+        ...
 
     async def notify(self, method: str, params: Mapping[str, Any] | None) -> None:
         """Send a notification; return once it is queued, so that the result comes later."""
+        ...
 
 
 class ClientPeer:

@@ -159,15 +159,19 @@ class ProjectRepository(Protocol):
 
         Existing projects are not changed.
         """
+        ...
 
     async def list_all(self) -> list[StoredProject]:
         """All projects defined in the store and the default one, by name."""
+        ...
 
     async def save(self, project: StoredProject) -> None:
         """Insert a project, or replace the settings of an existing one."""
+        ...
 
     async def delete(self, project_id: str) -> bool:
         """Delete a project and everything that belongs to it. False if it does not exist."""
+        ...
 
 
 class AccessRepository(Protocol):
@@ -175,6 +179,7 @@ class AccessRepository(Protocol):
 
     async def tokens(self) -> list[StoredToken]:
         """All tokens by name, including revoked and expired ones."""
+        ...
 
     async def save_token(self, token: StoredToken) -> None:
         """Insert a token, or replace the one with the same `token_id`.
@@ -182,30 +187,39 @@ class AccessRepository(Protocol):
         Raises:
             StoreError: Another token has this name.
         """
+        ...
 
     async def delete_token(self, token_id: str) -> bool:
         """Delete a token. False if it does not exist."""
+        ...
 
     async def touch_tokens(self, used: Mapping[str, str]) -> None:
         """Set the time of last use by `token_id`; does not count as a change."""
+        ...
 
     async def permissions(self) -> list[StoredPermission]:
         """All permission rules, oldest first."""
+        ...
 
     async def save_permissions(self, rules: Sequence[StoredPermission]) -> None:
         """Add rules; all or none."""
+        ...
 
     async def delete_permissions(self, permission_ids: Collection[str]) -> int:
         """Delete rules. Returns how many existed."""
+        ...
 
     async def guards(self) -> list[StoredGuard]:
         """All guards, oldest first."""
+        ...
 
     async def save_guard(self, guard: StoredGuard) -> None:
         """Add a guard."""
+        ...
 
     async def delete_guards(self, guard_ids: Collection[str]) -> int:
         """Delete guards. Returns how many existed."""
+        ...
 
     async def version(self) -> int:
         """A number that grows with each change that other processes must reload.
@@ -213,6 +227,7 @@ class AccessRepository(Protocol):
         Changes of projects, servers, tokens, rules, guards, credentials, and decisions about
         tools count.
         """
+        ...
 
     async def wait_for_change(self, within_s: float) -> tuple[str, ...]:
         """Return when another process may have changed `version`, or after `within_s` seconds.
@@ -223,6 +238,7 @@ class AccessRepository(Protocol):
         Args:
             within_s: Seconds.
         """
+        ...
 
     async def announce_session_end(self, session_id: str) -> None:
         """Let `wait_for_change` return the id of a session in all processes, if they can hear it.
@@ -230,10 +246,12 @@ class AccessRepository(Protocol):
         Args:
             session_id: Its id, at most 7,999 bytes.
         """
+        ...
 
     @property
     def shares_limits(self) -> bool:
         """Whether processes on several machines can use this store and share its limits."""
+        ...
 
     async def add_day_usage(self, day: str, used: Mapping[str, DayUsage]) -> dict[str, DayUsage]:
         """Add usage of a day by name. Returns the totals of these names.
@@ -244,6 +262,7 @@ class AccessRepository(Protocol):
             day: UTC, `YYYY-MM-DD`.
             used: Usage by name of the limit.
         """
+        ...
 
     async def take_calls(
         self, name: str, *, per_minute: int, up_to: int, now_s: float
@@ -256,6 +275,7 @@ class AccessRepository(Protocol):
             up_to: Largest number of calls to take.
             now_s: Seconds since 1970. A clock that is behind refills nothing.
         """
+        ...
 
     async def take_slots(
         self, limits: Mapping[str, int], *, call_id: str, lease_s: float
@@ -269,9 +289,12 @@ class AccessRepository(Protocol):
             call_id: Unique id of the call.
             lease_s: Seconds until the slots expire, unless renewed.
         """
+        ...
 
     async def renew_slots(self, call_ids: Collection[str], *, lease_s: float) -> None:
         """Extend the slots of calls to `lease_s` seconds from now; create none."""
+        ...
 
     async def free_slots(self, call_ids: Collection[str]) -> None:
         """Release the slots of calls that ended, and delete expired ones."""
+        ...

@@ -136,18 +136,23 @@ class ProgramRepository(Protocol):
 
     async def save(self, program: StoredProgram) -> None:
         """Insert a program, or replace the one with this id."""
+        ...
 
     async def get(self, program_id: str) -> StoredProgram | None:
         """A program; None if it does not exist. The caller checks owner and expiry."""
+        ...
 
     async def claim(self, program_id: str, *, now: str) -> bool:
         """Change `waiting` to `running`. False if someone else did, or it has expired."""
+        ...
 
     async def remove(self, program_id: str) -> None:
         """Delete a program, if it exists."""
+        ...
 
     async def select(self, *, caller_id: str | None, now: str, limit: int) -> list[StoredProgram]:
         """Programs that have not expired, newest first; of this caller, or with None of all."""
+        ...
 
 
 class ApprovalRepository(Protocol):
@@ -156,18 +161,22 @@ class ApprovalRepository(Protocol):
     @property
     def programs(self) -> ProgramRepository:
         """Programs that wait for a person."""
+        ...
 
     async def add_or_get(self, approval: StoredApproval) -> StoredApproval:
         """Insert an approval, or return the pending or unused one with the same binding.
 
         Of concurrent calls, one inserts, and all get the same approval.
         """
+        ...
 
     async def get(self, approval_id: str, *, now: str) -> StoredApproval | None:
         """An approval by its id."""
+        ...
 
     async def select(self, query: ApprovalFilter, *, now: str) -> list[StoredApproval]:
         """Approvals that match, newest first."""
+        ...
 
     async def decide(
         self,
@@ -181,9 +190,11 @@ class ApprovalRepository(Protocol):
         now: str,
     ) -> bool:
         """Decide a waiting approval. False if it is not waiting; concurrent calls succeed once."""
+        ...
 
     async def claim(self, approval_id: str, *, step: int, now: str) -> bool:
         """Claim the single run that an approval allows. False if it is taken or has expired.
 
         `step` is 0 to start, and one more for each answer to a question of the tool.
         """
+        ...

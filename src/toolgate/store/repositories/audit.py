@@ -249,33 +249,43 @@ class AuditRepository(Protocol):
 
     async def append(self, records: Sequence[AuditRecord]) -> None:
         """Write records, all or none; existing records are skipped."""
+        ...
 
     async def select(self, query: AuditFilter) -> list[AuditRecord]:
         """Records that match, in the order of the filter."""
+        ...
 
     async def chain_ends(self) -> AuditChainEnds:
         """Start and end of the audit chain."""
+        ...
 
     async def chain_links(self, after: int, *, limit: int) -> list[AuditChainLink]:
         """Records in the order of the chain, after a position."""
+        ...
 
     async def anchors(self) -> list[AuditAnchor]:
         """The signed positions, in the order of the chain."""
+        ...
 
     async def save_anchor(self, anchor: AuditAnchor) -> None:
         """Insert a signed position; existing ones are not changed."""
+        ...
 
     async def writers(self) -> list[AuditWriterRow]:
         """The processes that write the audit log, including killed ones."""
+        ...
 
     async def save_writer(self, row: AuditWriterRow) -> None:
         """Insert or replace a process."""
+        ...
 
     async def remove_writer(self, writer_id: str) -> None:
         """Delete a process, if it exists."""
+        ...
 
     async def open_intents(self, since: str) -> list[AuditRecord]:
         """Intents without an outcome since a time, at most 1,000."""
+        ...
 
     async def call_counts(
         self, since: str, *, period_chars: int = 16, server: str | None = None
@@ -288,15 +298,18 @@ class AuditRepository(Protocol):
                 minutes, 13 for hours, 10 for days.
             server: Only calls of this server; None: all.
         """
+        ...
 
     async def related(self, record_id: str) -> list[AuditRecord]:
         """A record with its search, the calls after it, and their outcomes.
 
         Oldest first; empty if the record does not exist. Calls are searched within an hour.
         """
+        ...
 
     async def count(self, since: str, *, limit: int) -> int:
         """Number of records since a time, counting up to `limit`, which is fast."""
+        ...
 
     async def conversation_costs(
         self, since: str, *, project_id: str | None = None, limit: int = 200
@@ -305,8 +318,10 @@ class AuditRepository(Protocol):
 
         Without chats, whose model requests are recorded elsewhere.
         """
+        ...
 
     async def tool_usage(
         self, since: str, *, project_id: str | None = None, tool: str | None = None
     ) -> list[ToolUsage]:
         """Usage of tools since a time, most used first; None: all projects or tools."""
+        ...

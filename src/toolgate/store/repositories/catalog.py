@@ -98,24 +98,30 @@ class CatalogRepository(Protocol):
     @property
     def texts(self) -> ToolTextRepository:
         """The embedded text of each tool."""
+        ...
 
     async def snapshots(self, project_id: str) -> list[StoredSnapshot]:
         """The last listing of every server of a project."""
+        ...
 
     async def save_snapshot(self, snapshot: StoredSnapshot) -> None:
         """Insert or replace by project and server; skipped if the digest is unchanged."""
+        ...
 
     async def delete_snapshot(self, project_id: str, server: str) -> None:
         """Delete the listing of a server."""
+        ...
 
     async def fingerprints(self, project_id: str, server: str | None = None) -> list[Fingerprint]:
         """Last seen definitions of a server or of all, by server, kind and name."""
+        ...
 
     async def servers_seen_by(self, project_id: str, moment: str) -> frozenset[str]:
         """Names of the servers with a last seen definition that was first seen by `moment`.
 
         `moment` is in UTC, ISO 8601.
         """
+        ...
 
     async def save_fingerprints(
         self, fingerprints: Sequence[Fingerprint], *, changed: Collection[str] = ()
@@ -129,9 +135,12 @@ class CatalogRepository(Protocol):
             changed: Names of tools of one server whose definition may have changed: the previous
                 one is kept as a version, up to 20 per tool.
         """
+        ...
 
     async def delete_fingerprints(self, project_id: str, server: str) -> None:
         """Delete the definitions of a server and the versions of its tools."""
+        ...
 
     async def tool_versions(self, project_id: str, server: str, tool: str) -> list[ToolVersion]:
         """Replaced definitions of a tool, most recently replaced first."""
+        ...

@@ -41,15 +41,20 @@ class SessionRepository(Protocol):
 
     async def list_all(self) -> list[StoredSession]:
         """All sessions, most recently used first; expired ones until the next clean-up."""
+        ...
 
     async def get(self, session_id: str) -> StoredSession | None:
         """A session; None if it does not exist."""
+        ...
 
     async def save(self, session: StoredSession) -> None:
         """Insert or replace by id."""
+        ...
 
     async def touch(self, session_id: str, *, seen_at: str, expires_at: str) -> bool:
         """Update time of last use and expiry. False if the session does not exist."""
+        ...
 
     async def delete(self, session_id: str) -> bool:
         """Delete a session. False if it does not exist."""
+        ...

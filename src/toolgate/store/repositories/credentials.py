@@ -75,9 +75,11 @@ class CredentialRepository(Protocol):
         self, server: str | None = None, *, kind: str | None = None
     ) -> list[StoredCredential]:
         """Credentials of a server or of all, by project, server, subject and kind."""
+        ...
 
     async def get(self, key: CredentialKey) -> StoredCredential | None:
         """A credential; None if it does not exist."""
+        ...
 
     async def save(
         self, credential: StoredCredential, *, over: int | None = None, quietly: bool = False
@@ -89,6 +91,7 @@ class CredentialRepository(Protocol):
             over: Only if this is the stored version; 0: only if there is none.
             quietly: Whether not to count it as a change for other processes.
         """
+        ...
 
     async def delete(
         self,
@@ -108,15 +111,20 @@ class CredentialRepository(Protocol):
             project_id: Of this project.
             before: Last changed before this time; UTC, ISO 8601.
         """
+        ...
 
     async def lease(self, key: CredentialKey, by: str, until: str, now: str) -> bool:
         """Take the exclusive right to renew a credential. False if another process has it."""
+        ...
 
     async def keys(self) -> list[WrappedKey]:
         """All keys, oldest first."""
+        ...
 
     async def save_keys(self, keys: tuple[WrappedKey, ...], *, only_first: bool = False) -> bool:
         """Insert or replace keys, all or none; with `only_first`, only if there are none yet."""
+        ...
 
     async def delete_keys(self, key_ids: tuple[str, ...]) -> int:
         """Delete keys that no credential uses. Returns how many existed."""
+        ...

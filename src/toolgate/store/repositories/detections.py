@@ -118,12 +118,16 @@ class DetectionRepository(Protocol):
 
     async def append(self, detections: Sequence[StoredDetection]) -> None:
         """Write detections, all or nothing; existing ones are skipped."""
+        ...
 
     async def select(self, query: DetectionFilter) -> list[StoredDetection]:
         """Detections that match, newest first."""
+        ...
 
     async def counts(self, query: DetectionFilter) -> list[DetectionCount]:
         """Number of matches by project, outcome, stage and intent, in this order."""
+        ...
 
     async def clear(self, project_id: str) -> int:
         """Delete the detections of a project. Returns their number."""
+        ...

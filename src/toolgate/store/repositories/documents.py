@@ -171,18 +171,23 @@ class DocumentRepository(Protocol):
             project_id: The project.
             counted: Whether to count their contents; if not, `passages` is 1 if there are any.
         """
+        ...
 
     async def save_collection(self, row: StoredCollection) -> bool:
         """Insert or replace by id. False if another collection has the name."""
+        ...
 
     async def delete_collection(self, collection_id: str) -> None:
         """Delete a collection with its contents."""
+        ...
 
     async def documents(self, collection_id: str) -> list[StoredDocument]:
         """The documents of a collection, by origin and source."""
+        ...
 
     async def document(self, collection_id: str, origin: str, source: str) -> StoredDocument | None:
         """The document with an origin and source; None if there is none."""
+        ...
 
     async def replace_document(
         self, document: StoredDocument, passages: Sequence[StoredPassage]
@@ -191,9 +196,11 @@ class DocumentRepository(Protocol):
 
         A failure with this origin and source is deleted.
         """
+        ...
 
     async def failures(self, collection_id: str) -> list[StoredFailure]:
         """The documents that could not be imported, by origin and source."""
+        ...
 
     async def save_failures(
         self, collection_id: str, failures: Sequence[StoredFailure], *, origins: Collection[str]
@@ -205,15 +212,19 @@ class DocumentRepository(Protocol):
             failures: The failures.
             origins: Origins whose other failures are deleted.
         """
+        ...
 
     async def remove_failure(self, collection_id: str, origin: str, source: str) -> bool:
         """Delete a failure. False if there is none."""
+        ...
 
     async def remove_documents(self, collection_id: str, documents: Collection[str]) -> int:
         """Delete documents. Returns how many existed."""
+        ...
 
     async def passages(self, numbers: Sequence[int]) -> dict[int, PassageSource]:
         """Existing passages by number."""
+        ...
 
     async def passage_page(
         self, collection_id: str, *, after: int, limit: int
@@ -225,11 +236,14 @@ class DocumentRepository(Protocol):
             after: Number after which the page starts; -1: at the first passage.
             limit: Largest number of passages.
         """
+        ...
 
     async def word_counts(self, collection_id: str, words: Sequence[str]) -> WordCounts:
         """Frequencies of words in a collection."""
+        ...
 
     async def with_word(
         self, collection_id: str, word: str, *, limit: int
     ) -> list[tuple[int, str, str]]:
         """Passages that contain a word: number, document and search terms."""
+        ...

@@ -32,6 +32,7 @@ class PromptRepository(Protocol):
 
     async def versions(self, project_id: str, name: str | None) -> list[StoredPrompt]:
         """All versions of a prompt, oldest first; without a name, the latest of each prompt."""
+        ...
 
     async def add(self, version: StoredPrompt) -> None:
         """Add a version.
@@ -39,3 +40,4 @@ class PromptRepository(Protocol):
         Raises:
             StoreError: It cannot be written, or its number exists.
         """
+        ...

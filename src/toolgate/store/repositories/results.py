@@ -49,9 +49,11 @@ class ResultRepository(Protocol):
 
     async def save(self, result: StoredResult) -> None:
         """Insert or replace by handle."""
+        ...
 
     async def get(self, handle: str) -> StoredResult | None:
         """A stored result; None if it does not exist. The caller checks owner and expiry."""
+        ...
 
     async def select(
         self, *, prefix: str, caller_id: str | None, now: str, limit: int
@@ -64,6 +66,8 @@ class ResultRepository(Protocol):
             now: UTC, ISO 8601.
             limit: Largest number.
         """
+        ...
 
     async def remove(self, handle: str) -> None:
         """Delete a result, if it exists."""
+        ...

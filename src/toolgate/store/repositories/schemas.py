@@ -38,12 +38,16 @@ class SchemaRepository(Protocol):
 
     async def latest(self, project_id: str, connection: str) -> StoredSchema | None:
         """The latest schema of a connection, with its content."""
+        ...
 
     async def versions(self, project_id: str, connection: str, *, limit: int) -> list[StoredSchema]:
         """Schema versions of a connection without their content, newest first."""
+        ...
 
     async def add(self, schema: StoredSchema) -> bool:
         """Add a version. False if another process has added this number."""
+        ...
 
     async def mark_seen(self, project_id: str, connection: str, number: int, at: str) -> None:
         """Set when a version was last seen; earlier times are ignored."""
+        ...

@@ -43,9 +43,12 @@ class ServerRepository(Protocol):
 
     async def select(self, project_id: str | None) -> list[StoredServer]:
         """Servers of a project by name; None: of all projects, by project and name."""
+        ...
 
     async def save(self, server: StoredServer) -> None:
         """Insert or replace by `server_id`."""
+        ...
 
     async def delete(self, server_id: str) -> bool:
         """Delete a server. False if it does not exist."""
+        ...

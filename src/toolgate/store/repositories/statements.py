@@ -56,6 +56,7 @@ class StatementRepository(Protocol):
 
     async def append(self, statement: StoredStatement) -> None:
         """Insert a statement; existing ids are skipped."""
+        ...
 
     async def select(
         self,
@@ -79,3 +80,4 @@ class StatementRepository(Protocol):
             before: Time and id of the last statement of the previous page.
             limit: At most as many, up to 10,000.
         """
+        ...

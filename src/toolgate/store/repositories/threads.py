@@ -126,6 +126,7 @@ class TurnOpening(Protocol):
 
     def read_after(self, thread: StoredThread, /) -> int:
         """Return the number of the last message that is not read."""
+        ...
 
     def first_messages(
         self,
@@ -141,6 +142,7 @@ class TurnOpening(Protocol):
             project_settings: The settings of all threads of the project.
             messages: Messages of the thread after `read_after`, oldest first.
         """
+        ...
 
 
 class ThreadRepository(Protocol):
@@ -148,6 +150,7 @@ class ThreadRepository(Protocol):
 
     async def get(self, project_id: str, caller_id: str, name: str) -> StoredThread | None:
         """A thread by name; None if it does not exist."""
+        ...
 
     async def select(
         self,
@@ -165,6 +168,7 @@ class ThreadRepository(Protocol):
             with_responses: Whether to include those whose names begin with `RESPONSE_PREFIX`.
             limit: At most as many.
         """
+        ...
 
     async def begin_turn(
         self,
@@ -182,9 +186,11 @@ class ThreadRepository(Protocol):
         `over`. In the returned thread, `running` says who has the right. `opening` is used only
         if the claim succeeds; if it raises, nothing is written.
         """
+        ...
 
     async def extend_turn(self, thread_id: str, *, turn_id: str, until: str) -> bool:
         """Keep a turn alive. False if another turn has taken over."""
+        ...
 
     async def append_messages(
         self,
@@ -208,6 +214,7 @@ class ThreadRepository(Protocol):
             ends: The turn that ends; empty: none.
             now: UTC, ISO 8601.
         """
+        ...
 
     async def messages(
         self,
@@ -218,23 +225,30 @@ class ThreadRepository(Protocol):
         limit: int | None = None,
     ) -> list[StoredMessage]:
         """Messages between two numbers, oldest first; with a limit the newest of them."""
+        ...
 
     async def artifacts(self, thread_id: str, artifact_ids: Sequence[str]) -> list[StoredArtifact]:
         """Existing artifacts with these ids."""
+        ...
 
     async def spending(self, thread_id: str) -> list[StoredSpending]:
         """Costs of a thread, oldest first."""
+        ...
 
     async def save_settings(
         self, thread: StoredThread, settings: Json, *, now: str
     ) -> StoredThread:
         """Create the thread if needed, and save its settings."""
+        ...
 
     async def drop_turn(self, thread_id: str, turn_id: str) -> int:
         """Delete the messages of a turn. Returns how many existed."""
+        ...
 
     async def clear(self, thread_id: str, *, now: str) -> int:
         """Delete all messages but not the settings. Returns how many existed."""
+        ...
 
     async def delete(self, thread_id: str) -> bool:
         """Delete a thread with its contents. False if it does not exist."""
+        ...

@@ -66,15 +66,19 @@ class ToolTextRepository(Protocol):
 
     async def link(self, project_id: str, server: str, links: Sequence[TextLink]) -> int:
         """Replace the tools of a server. Returns the number of changed rows."""
+        ...
 
     async def links(self, project_id: str) -> dict[str, dict[str, bytes]]:
         """Hashes of texts by server and tool."""
+        ...
 
     async def linked(self, hashes: Collection[bytes]) -> set[bytes]:
         """Those of the texts that a tool of any project uses."""
+        ...
 
     async def unlink(self, project_id: str, server: str) -> UnlinkedTexts:
         """Delete the texts of a server."""
+        ...
 
     async def prune(self, *, before: str) -> int:
         """Delete the texts of servers without a listing. Returns their number.
@@ -82,15 +86,20 @@ class ToolTextRepository(Protocol):
         Args:
             before: UTC, ISO 8601; newer texts stay.
         """
+        ...
 
     async def counts(self, project_id: str) -> ToolTextCounts:
         """Numbers of tools and servers of a project."""
+        ...
 
     async def use_model(self, model: StoredModel) -> None:
         """Mark a model as in use."""
+        ...
 
     async def models(self, *, unused_since: str | None = None) -> list[StoredModel]:
         """All models, or those unused since a time (UTC, ISO 8601)."""
+        ...
 
     async def delete_model(self, collection_id: str) -> None:
         """Delete a model."""
+        ...

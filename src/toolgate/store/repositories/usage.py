@@ -110,9 +110,12 @@ class UsageRepository(Protocol):
         A use may arrive before its search, or after its deletion; it is found only with its
         search.
         """
+        ...
 
     async def select(self, query: UsageFilter) -> list[UsageEntry]:
         """Matching searches with their uses, newest first."""
+        ...
 
     async def clear(self, project_id: str) -> int:
         """Delete the usage log of a project. Returns the number of searches."""
+        ...

@@ -89,6 +89,7 @@ class VectorStore(Protocol):
     @property
     def notice(self) -> str:
         """A message for the operator, such as about a missing extension; may be empty."""
+        ...
 
     async def put(
         self,
@@ -109,16 +110,19 @@ class VectorStore(Protocol):
         Returns:
             The number of written vectors; a store may skip unchanged ones.
         """
+        ...
 
     async def load(
         self, collection: VectorCollection, keys: Sequence[bytes], receive: ReceiveRows
     ) -> None:
         """Pass the existing vectors of these keys to `receive`."""
+        ...
 
     async def contains(
         self, collection: VectorCollection, keys: Sequence[bytes]
     ) -> NDArray[np.bool_]:
         """Return which of these keys have a vector, without reading the vectors."""
+        ...
 
     async def nearest(
         self,
@@ -139,9 +143,11 @@ class VectorStore(Protocol):
                 the very nearest.
             groups: Only among the vectors of these groups; None: among all.
         """
+        ...
 
     def keys(self, collection: VectorCollection) -> AsyncIterator[list[bytes]]:
         """Yield all keys, some thousands at a time."""
+        ...
 
     async def remove(
         self,
@@ -151,15 +157,20 @@ class VectorStore(Protocol):
         groups: Collection[str] = (),
     ) -> None:
         """Delete the vectors of these keys and groups."""
+        ...
 
     async def drop(self, collection: VectorCollection) -> None:
         """Delete a collection."""
+        ...
 
     async def count(self, collection: VectorCollection) -> int:
         """Return the number of vectors in a collection."""
+        ...
 
     async def optimize(self, collection: VectorCollection) -> None:
         """Prepare for `nearest` after many inserts, such as by building an index; may be slow."""
+        ...
 
     async def aclose(self) -> None:
         """Close open resources; the store may be used again afterwards."""
+        ...

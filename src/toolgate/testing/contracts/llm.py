@@ -99,6 +99,7 @@ class ModelServiceDouble(Protocol):
 
     def script(self, *answers: ScriptedReply) -> None:
         """Set the next responses, in order."""
+        ...
 
 
 _TOOL: Json = {

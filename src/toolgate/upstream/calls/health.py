@@ -30,9 +30,11 @@ class Session(Protocol):
     @property
     def era(self) -> Era:
         """The protocol era of the session."""
+        ...
 
     async def request(self, method: str, params: Json) -> Json:
         """Send a request; raises `UpstreamError`."""
+        ...
 
 
 class CallHealth:

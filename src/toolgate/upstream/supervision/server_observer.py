@@ -12,18 +12,23 @@ class ServerObserver(Protocol[ServerT_contra]):
 
     def server_connected(self, server: ServerT_contra) -> None:
         """Note that a connection is up, so the listing may have changed."""
+        ...
 
     async def wait_listed(self, server: ServerT_contra) -> None:
         """Wait until the listing after a connection has been adopted, or has failed."""
+        ...
 
     def server_changed(self, server: ServerT_contra) -> None:
         """Note that the server announced a changed list."""
+        ...
 
     def server_state(self, server: ServerT_contra) -> None:
         """Note that `state` has changed."""
+        ...
 
     def resource_updated(self, server: ServerT_contra, uri: str) -> None:
         """Note that a resource has new content."""
+        ...
 
 
 class SubjectObserver(Generic[ServerT]):

@@ -29,10 +29,12 @@ class SqlclServices(Protocol):
     @property
     def settings(self) -> Mapping[str, Any]:
         """The options of the pack."""
+        ...
 
     @property
     def connections(self) -> Mapping[str, Any]:
         """Databases by name."""
+        ...
 
 
 _SAVING_S: Final = 25.0

@@ -28,12 +28,15 @@ class OtherWorkers(Protocol):
     @property
     def number(self) -> int:
         """Number of this worker, starting at 1."""
+        ...
 
     def offer_metrics(self, give: Callable[[], Awaitable[str]]) -> None:
         """Make the metrics of this worker available to the others."""
+        ...
 
     async def metrics(self) -> Mapping[int, str]:
         """Return the other workers' metrics by worker number, without those that time out."""
+        ...
 
 
 class MetricsEndpoint:

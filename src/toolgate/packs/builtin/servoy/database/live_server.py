@@ -41,6 +41,7 @@ class ReadableConnection(Protocol):
         self, work: "Callable[[Connection], dict[str, DbTable]]"
     ) -> dict[str, DbTable]:
         """Call `work` with an open connection, in a thread."""
+        ...
 
 
 class LiveServer:

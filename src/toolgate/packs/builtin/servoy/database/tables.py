@@ -18,15 +18,19 @@ class Server(Protocol):
     @property
     def name(self) -> str:
         """Its name: the first part of `db:/name/table`."""
+        ...
 
     def table_names(self) -> list[str]:
         """Return the names of its tables, sorted, without views."""
+        ...
 
     def table(self, name: str) -> DbTable | None:
         """Return a table or view; None if it does not exist."""
+        ...
 
     def tables(self) -> list[DbTable]:
         """Return all its tables, sorted, without views."""
+        ...
 
 
 MOST_POTENTIAL: Final = 500

@@ -61,7 +61,7 @@ Independent of wire formats: `server` maps `code` to the errors of its protocol.
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 
 class ToolgateError(Exception):
@@ -533,6 +533,9 @@ class ProgramError(ToolgateError):
     waiting: Mapping[str, Any] = MappingProxyType({})
     """What it waits for: its `id`, and `calls` with `approval_id`, `function`, `arguments`,
     `text`."""
+
+    stage: Literal["", "check", "run"] = ""
+    """When its own code failed: before it ran, or while it ran; empty: it did not."""
 
 
 class ThreadBusyError(ToolgateError):

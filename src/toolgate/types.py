@@ -180,8 +180,7 @@ class ServerSpec:
 
     options: Mapping[str, object] = field(default_factory=dict[str, object], repr=False)
     """Options of its transport, variables already replaced: `command args env cwd` for stdio,
-    `url headers` for http and sse, `target` for inprocess, others for plugins. WARNING: may
-    contain secrets; never shown."""
+    `url headers` for http and sse, `target` for inprocess. WARNING: may contain secrets."""
 
     title: str = ""
     """The original name if it had to be changed to be valid; empty otherwise."""
@@ -203,6 +202,9 @@ class ServerSpec:
 
     tool_timeouts_s: Mapping[str, float] = field(default_factory=dict[str, float])
     """Replacements of `timeout_s` by upstream tool name."""
+
+    asking_tools: frozenset[str] = frozenset()
+    """Upstream names of tools that ask modern clients in results, on a handshake-era server."""
 
     pinned: tuple[str, ...] = ()
     """Upstream names of tools that are always listed."""
@@ -238,8 +240,7 @@ class ServerSpec:
     """Credentials in addition to those in `options`."""
 
     subject: str = ""
-    """Owner of the connection if there is one per user or project; set at run time. Empty: the
-    shared connection, which lists the server's tools."""
+    """Owner of the connection, set at run time; empty: the shared one, which lists the tools."""
 
     audit: Literal["hashes", "full"] = "hashes"
     """Whether the audit log stores arguments and results, or only hashes."""
@@ -251,8 +252,7 @@ class ServerSpec:
     """Keys whose value in a file or pack the store overrides: `enabled`, `tool_permissions`."""
 
     problem: str = ""
-    """Why its configuration is unusable, such as a missing variable, for people; then `enabled`
-    is false and other servers are unaffected. Empty if it is valid."""
+    """Why its configuration is unusable, for people, with `enabled` false; empty: it is valid."""
 
     def forwarded(self, caller: "Caller") -> dict[str, str]:
         """The headers of a caller's request that are forwarded to the server."""

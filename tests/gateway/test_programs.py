@@ -158,8 +158,9 @@ async def test_tools_are_typed_functions_of_their_server() -> None:
 )
 async def test_mistakes_are_named_before_anything_runs(code: str, hint: str) -> None:
     async with shop(guard=()) as place:
-        text = await place.error(f"await shop.refund(number=1)\n{code}")
-
+        program = f"await shop.refund(number=1)\n{code}"
+        assert await place.error(program, dryRun=True) == await place.error(program)
+        text = await place.error(program)
         assert hint in text
         assert "Line 2" in text
         assert place.refunded == []
@@ -385,6 +386,18 @@ async def test_a_dry_run_names_the_tools_and_runs_none() -> None:
             "shop.refund (may destroy)",
         ]
         assert place.refunded == []
+
+
+@pytest.mark.parametrize("code", ["while True:\n    pass", "1 / 0", "raise ValueError('no')", ""])
+async def test_a_dry_run_runs_nothing_of_a_program(code: str) -> None:
+    async with shop() as place:
+        result = await place.send(f"{code}\nawait shop.buy(number=1)", dryRun=True)
+        assert result["structuredContent"]["tools"] == ["shop.buy (may destroy)"]
+
+
+async def test_a_dry_run_says_why_a_program_cannot_be_read() -> None:
+    async with shop() as place:
+        assert "cannot be read" in await place.error("(1 +", dryRun=True)
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,9 @@ from tests.packs.pack_files import write_files
 from toolgate.app.app import App
 from toolgate.settings import GuardTable, PackSettings, ProgramSettings, Settings
 from toolgate.store import AuditFilter
-from toolgate.testing import FakeUpstream, memory_app, text_result
+from toolgate.testing import FakePeer, FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Json
+from toolgate.upstream import FunctionTool, LocalParts, LocalServer
 
 pytest.importorskip("pydantic_monty")
 ME = Caller.local(client="tester", conversation="talk")
@@ -56,9 +57,16 @@ async def gateway(
 
 
 async def call(app: App, tool: str, **arguments: Any) -> Json:
+    return await request(app, None, tool, {}, **arguments)
+
+
+async def request(
+    app: App, peer: FakePeer | None, tool: str, answers: Json, **arguments: Any
+) -> Json:
+    """Call a tool as a client, with its answers to the questions of an earlier result."""
     with anyio.fail_after(HANG_S):
         params = {"name": "tool_execute", "arguments": {"toolKey": tool, "arguments": arguments}}
-        return await app.gateway.call(ME, params, None)
+        return await app.gateway.call(ME, {**params, **answers}, peer)
 
 
 def definition(app: App, key: str) -> Json:
@@ -241,3 +249,222 @@ async def test_a_file_that_is_no_program_is_left_out_and_named(
         (told,) = app.packs.current.problems
         assert "programs/odd.py" in told
         assert problem in told
+
+
+PAINT = '''\
+async def main(number: int) -> Any:
+    """Paint an order."""
+    orders = await shop.list_orders()
+    colour = await shop.paint(status=str(number))
+    await shop.refund(status=str(number))
+    return {"colour": colour, "orders": len(orders)}
+'''
+ASK = GuardTable(tools=("shop:refund",), approver="user")
+RED = {"action": "accept", "content": {"name": "red"}}
+YES = {"action": "accept", "content": {"approve": True}}
+
+
+def asking_shop() -> FakeUpstream:
+    def paint(params: Json) -> Json:
+        if answer := params.get("inputResponses"):
+            return text_result(f"{params['requestState']}: {answer['colour']['content']['name']}")
+        question = {"method": "elicitation/create", "params": {"message": "Which colour?"}}
+        return {
+            "resultType": "input_required",
+            "inputRequests": {"colour": question},
+            "requestState": f"state of {params['arguments']['status']}",
+        }
+
+    upstream = shop()
+    upstream.tools["paint"] = paint
+    upstream.definitions["paint"] = {"inputSchema": STATUS}
+    return upstream
+
+
+def answered(asked: Json, answer: Json) -> Json:
+    """The parameters of the retry, with the same answer to all questions."""
+    assert asked["resultType"] == "input_required", asked
+    responses = dict.fromkeys(asked["inputRequests"], answer)
+    return {"requestState": asked["requestState"], "inputResponses": responses}
+
+
+async def test_a_program_asks_the_client_what_its_calls_ask(tmp_path: Path) -> None:
+    """The question of a server, then the approval of another call; each answer continues it."""
+    peer, upstream = FakePeer(capabilities={"elicitation": {}}), asking_shop()
+    files = {"programs/paint.py": PAINT}
+    async with gateway(tmp_path, files, upstream, guard=(ASK,)) as app:
+        asked = await request(app, peer, "sales:paint", {}, number=7)
+        (question,) = asked["inputRequests"].values()
+        assert question["params"]["message"] == "Which colour?"
+        asked = await request(app, peer, "sales:paint", answered(asked, RED), number=7)
+        (question,) = asked["inputRequests"].values()
+        assert "Run shop:refund" in question["params"]["message"]
+        result = await request(app, peer, "sales:paint", answered(asked, YES), number=7)
+        assert result["structuredContent"] == {"colour": "state of 7: red", "orders": 2}
+        assert len(upstream.calls("refund")) == len(upstream.calls("list_orders")) == 1
+        again = await request(app, peer, "sales:paint", answered(asked, YES), number=7)
+        assert "There is no program" in again["content"][0]["text"]
+
+
+async def test_a_program_asks_an_older_client_while_it_runs(tmp_path: Path) -> None:
+    class Person(FakePeer):
+        async def ask(self, method: str, params: Json) -> Json:
+            self.messages.append((method, params))
+            return RED if params["message"] == "Which colour?" else YES
+
+    peer, upstream = Person(era="handshake", capabilities={"elicitation": {}}), asking_shop()
+    async with gateway(tmp_path, {"programs/paint.py": PAINT}, upstream, guard=(ASK,)) as app:
+        result = await request(app, peer, "sales:paint", {}, number=7)
+        assert result["structuredContent"] == {"colour": "state of 7: red", "orders": 2}
+        assert len(peer.messages) == 2
+
+
+async def test_an_approved_program_asks_and_continues(tmp_path: Path) -> None:
+    """The call of the tool itself needs approval, too."""
+    peer = FakePeer(capabilities={"elicitation": {}})
+    guard = GuardTable(tools=("sales:paint",), approver="user")
+    files = {"programs/paint.py": PAINT}
+    async with gateway(tmp_path, files, asking_shop(), guard=(guard,)) as app:
+        asked = await request(app, peer, "sales:paint", {}, number=7)
+        assert "Run sales:paint" in str(asked["inputRequests"])
+        asked = await request(app, peer, "sales:paint", answered(asked, YES), number=7)
+        assert "Which colour?" in str(asked["inputRequests"])
+        result = await request(app, peer, "sales:paint", answered(asked, RED), number=7)
+        assert result["structuredContent"]["colour"] == "state of 7: red"
+
+
+async def test_a_question_is_repeated_if_the_client_makes_the_call_anew(tmp_path: Path) -> None:
+    """A client may be restarted before its person has answered."""
+    peer, upstream = FakePeer(capabilities={"elicitation": {}}), asking_shop()
+    async with gateway(tmp_path, {"programs/paint.py": PAINT}, upstream) as app:
+        asked = await request(app, peer, "sales:paint", {}, number=7)
+        repeated = await request(app, peer, "sales:paint", {}, number=7)
+        assert repeated["inputRequests"] == asked["inputRequests"]
+        result = await request(app, peer, "sales:paint", answered(repeated, RED), number=7)
+        assert result["structuredContent"]["colour"] == "state of 7: red"
+        assert len(upstream.calls("list_orders")) == 1
+
+
+async def test_an_answer_continues_no_other_call(tmp_path: Path) -> None:
+    peer = FakePeer(capabilities={"elicitation": {}})
+    files = {"programs/paint.py": PAINT, "programs/late.py": LATE}
+    async with gateway(tmp_path, files, asking_shop()) as app:
+        asked = await request(app, peer, "sales:paint", {}, number=7)
+        for tool, arguments in (("sales:paint", {"number": 8}), ("sales:late", {})):
+            refused = await request(app, peer, tool, answered(asked, RED), **arguments)
+            assert "state is of another call" in refused["content"][0]["text"]
+        result = await request(app, peer, "sales:paint", answered(asked, RED), number=7)
+        assert result["structuredContent"]["colour"] == "state of 7: red"
+
+
+async def test_the_same_calls_at_the_same_time_are_programs_of_their_own(tmp_path: Path) -> None:
+    """Regression: the one that was parked last replaced the others."""
+    peer, upstream, running = FakePeer(capabilities={"elicitation": {}}), asking_shop(), 0
+    all_run = anyio.Event()
+
+    async def meet(params: Json) -> Json:
+        nonlocal running
+        running += 1
+        if running == 3:
+            all_run.set()
+        await all_run.wait()
+        return text_result(json.dumps(ORDERS))
+
+    upstream.tools["list_orders"] = meet
+    async with gateway(tmp_path, {"programs/paint.py": PAINT}, upstream) as app:
+        results: list[Json] = []
+
+        async def paint() -> None:
+            asked = await request(app, peer, "sales:paint", {}, number=7)
+            asked_all.append(asked)
+            if len(asked_all) == 3:
+                all_asked.set()
+            await all_asked.wait()
+            results.append(await request(app, peer, "sales:paint", answered(asked, RED), number=7))
+
+        asked_all: list[Json] = []
+        all_asked = anyio.Event()
+        async with anyio.create_task_group() as tasks:
+            for _ in range(3):
+                tasks.start_soon(paint)
+        values = [result.get("structuredContent", result) for result in results]
+        assert values == [{"colour": "state of 7: red", "orders": 2}] * 3
+        assert await app.gateway.kept_programs.programs(ME) == []
+
+
+async def test_programs_that_were_parked_together_are_resumed_one_after_the_other(
+    tmp_path: Path,
+) -> None:
+    """Nobody can be asked: each of the same calls resumes one of them, whichever waits longest."""
+    upstream, running, all_run = shop(), 0, anyio.Event()
+
+    async def meet(params: Json) -> Json:
+        nonlocal running
+        running += 1
+        if running == 2:
+            all_run.set()
+        await all_run.wait()
+        return text_result(json.dumps(ORDERS))
+
+    upstream.tools["list_orders"] = meet
+    code = '''\
+async def main() -> Any:
+    """Refund."""
+    return [await shop.list_orders(), await shop.refund(status="x")]
+'''
+    async with gateway(tmp_path, {"programs/back.py": code}, upstream, guard=(ASK,)) as app:
+        async with anyio.create_task_group() as tasks:
+            for _ in range(2):
+                tasks.start_soon(call, app, "sales:back")
+        assert len(await app.gateway.kept_programs.programs(ME)) == 2
+        for refunded in (1, 2):
+            await call(app, "sales:back")
+            (waiting,) = await app.gateway.approvals.search(ME, state="waiting")
+            await app.gateway.approvals.decide(ME, waiting.approval_id, approve=True, via="console")
+            assert "refunded" in (await call(app, "sales:back"))["content"][0]["text"]
+            assert len(upstream.calls("refund")) == refunded
+        assert len(upstream.calls("list_orders")) == 2
+        assert await app.gateway.kept_programs.programs(ME) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "problem", "advice"),
+    [
+        (
+            "return await shop.list_orders(stats=days)",
+            "did you mean 'status'",
+            "The arguments are not the cause: the author of the pack",
+        ),
+        ("return await shop.list_order()", "It needs shop.list_order,", "Ask an administrator."),
+        ("return await mail.send(to=days)", "It needs mail,", "Ask an administrator."),
+        (
+            "return [await shop.list_orders(status=s) for s in [days]]",
+            "ValueError",
+            "If one of the arguments is the cause, call the tool with another one",
+        ),
+        ("await shop.list_orders()\n    return 1 / days", "ZeroDivision", "another one"),
+    ],
+)
+async def test_an_error_says_whether_the_caller_can_do_something(
+    body: str, problem: str, advice: str, tmp_path: Path
+) -> None:
+    """Callers can neither correct the program nor send it again."""
+    code = f'async def main(days: Any = 0) -> Any:\n    """Late."""\n    {body}\n'
+    async with gateway(tmp_path, {"programs/late.py": code}) as app:
+        text = (await call(app, "sales:late"))["content"][0]["text"]
+        assert problem in text
+        assert advice in text
+        assert "send the whole program again" not in text
+
+
+async def test_a_tool_of_a_pack_that_takes_too_long_is_told_how_to_take_longer() -> None:
+    """Packs have no table `[server.NAME]`."""
+
+    async def load() -> LocalParts:
+        return LocalParts(name="sales", tools=[FunctionTool(anyio.sleep_forever, name="slow")])
+
+    async with memory_app({"sales": LocalServer(load)}, timeout_s=0.05) as app:
+        text = (await call(app, "sales:slow"))["content"][0]["text"]
+        assert "did not answer within" in text
+        assert "context.report_progress" in text
+        assert "[server." not in text

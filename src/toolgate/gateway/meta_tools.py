@@ -211,7 +211,7 @@ class ProgramArguments(Input):
     inputs: dict[str, Any] = Field({}, description="Its variable `inputs`.")
     timeout_s: float = Field(0.0, gt=0, le=3600)
     max_result_tokens: int = Field(2_000, alias="maxResultTokens", ge=100, le=1_000_000)
-    dry_run: bool = Field(False, alias="dryRun", description="Only list the tools it names.")
+    dry_run: bool = Field(False, alias="dryRun", description="Only check it and list its tools.")
     resume: str = Field("", description="Id of a parked program, instead of `code`.")
 
     def checked(self) -> Self:

@@ -94,6 +94,7 @@ class PackServer:
                     era="handshake",
                     source=str(self.pack.folder),
                     tool_timeouts_s={path.stem: _PROGRAM_S for path in self.pack.programs},
+                    asking_tools=frozenset(path.stem for path in self.pack.programs),
                 )
             )
         file = self.pack.folder / "servers.json"
@@ -283,7 +284,7 @@ def _program_function(saved: SavedProgram) -> Any:
 
     async def run(context: ToolContext, **inputs: Any) -> Json:
         try:
-            return await context.run_program(saved.code, inputs)
+            return await context.run_program(saved.code, inputs, asks=True)
         except ProgramError as error:  # for the model; not an error of the pack
             parked = {"_meta": {PARKED_META: error.waiting["id"]}} if error.is_waiting else {}
             return {**failed_result(str(error)), **parked}

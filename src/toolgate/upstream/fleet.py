@@ -229,4 +229,5 @@ async def _ended(tasks: list["asyncio.Task[None]"]) -> None:
 def _is_offered_alike(old: ServerSpec, new: ServerSpec) -> bool:
     """Whether both settings can use the same connection: only its tools have other settings."""
     revised = replace(old, tool_overrides=new.tool_overrides, overridden=new.overridden)
-    return replace(revised, tool_timeouts_s=new.tool_timeouts_s) == new
+    revised = replace(revised, tool_timeouts_s=new.tool_timeouts_s, asking_tools=new.asking_tools)
+    return revised == new

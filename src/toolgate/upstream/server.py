@@ -373,7 +373,8 @@ class UpstreamServer:
                 await self._start_within(deadline)
                 recheck()
             session = chosen = await self._session_for(peer, target)
-            if peer is not None and peer.era != session.era:
+            is_bridged = target not in self.spec.asking_tools
+            if peer is not None and peer.era != session.era and is_bridged:
                 if session.era == "modern":
                     return await self._bridge.drive(params, call, send)
                 if not ASKABLE_CAPABILITIES.isdisjoint(peer.capabilities):
@@ -456,7 +457,7 @@ class UpstreamServer:
                 if result.get("resultType") == "input_required":
                     self.demand.expect_answer()
         except TimeoutError:
-            late = errors.timed_out_error(self.name, target or method, call.deadline.idle_s)
+            late = errors.timed_out_error(self.spec, target or method, call.deadline.idle_s)
             self._failed(late.failed.removeprefix(f"{self.name}: "))
             raise late from None
         except ConnectionLostError as lost:

@@ -48,7 +48,7 @@ async def run(
     ] = 0.0,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Only list the tools that the program uses; do not run it."),
+        typer.Option("--dry-run", help="Check the program and list its tools; do not run it."),
     ] = False,
     resume: Annotated[
         str, typer.Option("--resume", metavar="ID", help="Resume a parked program.")

@@ -141,6 +141,18 @@ def advice_on(
     return f"There is no server {name!r}: find tools with search."
 
 
+def missing_tools(problem: str, code: str) -> list[str]:
+    """The servers and `module.function` names that a program refers to and that do not exist.
+
+    Args:
+        problem: The message of the error.
+        code: The program.
+    """
+    servers = [match[1] for match in _UNDEFINED.finditer(problem) if f"{match[1]}." in code]
+    tools = [f"{match[1]}.{match[2]}" for match in _NO_TOOL.finditer(problem)]
+    return list(dict.fromkeys([*servers, *tools]))
+
+
 def without_fence(code: str) -> str:
     """Return a program without the Markdown fence that models put around it; lines keep numbers."""
     lines = code.strip().splitlines()

@@ -5,13 +5,19 @@ constructs listed here are understood.
 """
 
 import ast
+import hashlib
 import inspect
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Optional, Union
 
 from toolgate.errors import PackError, ProgramError
-from toolgate.types import Json
+from toolgate.gateway.programs.names import missing_tools
+from toolgate.types import Caller, Json
+
+_MAX_SAME: Final = 16
+"""Programs of the same call that may wait at the same time (chosen)."""
 
 _PLAIN: Final[Mapping[str, Any]] = {
     "str": str,
@@ -106,6 +112,36 @@ def read_saved(code: str) -> SavedProgram:
             hint="Say in one sentence what the program does.",
         )
     return SavedProgram(code=code, signature=_signature(main), description=description)
+
+
+def ids_of_saved(caller: Caller, code: str, inputs: Json) -> tuple[str, ...]:
+    """The ids under which a saved program may be parked: the same call of a caller has the same.
+
+    Like approvals, they do not depend on the conversation: it is often another one by the time
+    that somebody has decided.
+    """
+    text = json.dumps([caller.project_id, caller.caller_id, code, inputs], sort_keys=True)
+    first = hashlib.sha256(text.encode()).hexdigest()[:32]
+    return (first, *(f"{first}-{number}" for number in range(1, _MAX_SAME)))
+
+
+def error_of_saved(error: ProgramError, code: str) -> ProgramError:
+    """The error of a saved program, for a caller who can change its arguments but not its code."""
+    if not error.stage:
+        return error
+    failed = error.failed if error.failed.endswith(".") else f"{error.failed}."
+    allowed = error.allowed
+    if missing := missing_tools(f"{error.failed} {error.allowed}", code):
+        allowed = f"It needs {', '.join(missing)}, which does not exist, or which you may not use."
+        hint = "Ask an administrator."
+    elif error.stage == "check":
+        hint = "The arguments are not the cause: the author of the pack has to correct it."
+    else:
+        hint = (
+            "If one of the arguments is the cause, call the tool with another one; otherwise the"
+            " author of the pack has to correct the program."
+        )
+    return ProgramError(failed, detail=error.detail, allowed=allowed, hint=hint)
 
 
 def _signature(main: ast.AsyncFunctionDef) -> inspect.Signature:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeAlias
@@ -25,22 +25,15 @@ from toolgate.errors import (
 from toolgate.gateway.calls import CallService
 from toolgate.gateway.discovery import DiscoveryService
 from toolgate.gateway.listing.program_offer import PROGRAM_TOOL, ProgramOffer
-from toolgate.gateway.meta_tools import DEFINITIONS, ProgramArguments, read_program
+from toolgate.gateway.meta_tools import ProgramArguments, read_program
 from toolgate.gateway.parts import GatewayContext, ResultParts
 from toolgate.gateway.programs.answers import answer_of, result_of
 from toolgate.gateway.programs.approval_list import continuation_of, parked_error, questions_of
 from toolgate.gateway.programs.helpers import HELPER_FUNCTIONS, ProgramHelpers, is_helper
-from toolgate.gateway.programs.names import (
-    advice_on,
-    function_names,
-    module_name,
-    named_functions,
-    without_fence,
-    words_of,
-)
+from toolgate.gateway.programs.preparation import ProgramPreparation
 from toolgate.gateway.programs.run import Finished, Outcome, Parked, ParkedCall, ProgramRun
-from toolgate.gateway.programs.saved import check_inputs, main_of
-from toolgate.gateway.programs.type_stubs import host_function, named_arguments
+from toolgate.gateway.programs.saved import error_of_saved, ids_of_saved
+from toolgate.gateway.programs.type_stubs import named_arguments
 from toolgate.gateway.results.jq_filter import JqFilter
 from toolgate.gateway.results.page_store import PagedResults
 from toolgate.models.sandboxes import (
@@ -48,10 +41,6 @@ from toolgate.models.sandboxes import (
     CallValue,
     Execution,
     HostCall,
-    HostFunction,
-    HostModule,
-    Program,
-    ProgramLimits,
     Sandbox,
 )
 from toolgate.security.guards import CollectingPeer
@@ -100,8 +89,8 @@ class _Run:
     resumed_calls: frozenset[int] = frozenset()
     """The calls that it was parked for."""
 
-    is_saved: bool = False
-    """Whether it is a tool, so that the same call resumes it."""
+    saved_ids: Sequence[str] = ()
+    """The ids under which it may be parked if it is a tool, so that the same call resumes it."""
 
 
 class ProgramService:
@@ -130,7 +119,7 @@ class ProgramService:
         self._signer = parts.signer
         self._open_sandbox = parts.open_sandbox
         self._sandbox: Sandbox | None = None
-        self._names: tuple[int, Mapping[str, str]] = (-1, {})
+        self._preparation = ProgramPreparation(context, offer)
 
     @property
     def _rules(self) -> ProgramSettings:
@@ -154,7 +143,7 @@ class ProgramService:
         peer: Peer | None,
         *,
         prepare: PrepareArguments = _unchanged,
-        saved_id: str = "",
+        saved_ids: Sequence[str] = (),
     ) -> Json:
         """Run a program, or resume one that waited.
 
@@ -164,7 +153,7 @@ class ProgramService:
             params: Parameters of the request, including the client's answers to questions.
             peer: The client; None if it can be neither asked nor notified.
             prepare: Changes the arguments of the program's calls.
-            saved_id: Id under which a program that is a tool is parked; empty for others.
+            saved_ids: Ids under which a program that is a tool may be parked; empty for others.
 
         Returns:
             The `tools/call` result: the program's result and printed output; with
@@ -189,29 +178,43 @@ class ProgramService:
             peer = CollectingPeer(peer)
         token = _NESTED.set(True)
         try:
-            return await self._run(caller, request, params, peer, prepare, saved_id)
+            return await self._run(caller, request, params, peer, prepare, saved_ids)
         finally:
             _NESTED.reset(token)
 
-    async def run_saved(self, caller: Caller, code: str, inputs: Json) -> Json:
+    async def run_saved(
+        self, caller: Caller, code: str, inputs: Json, continuation: Json, peer: Peer | None
+    ) -> Json:
         """Run a program that is a tool; an object becomes structured content, as for other tools.
 
-        If the same call parked it, it is resumed.
+        If the same call parked it, it is resumed. Of several that the same call parked, since they
+        ran at the same time, the one that has waited longest is resumed.
+
+        Args:
+            caller: The caller.
+            code: The program.
+            inputs: The arguments of the tool.
+            continuation: The client's answers to questions, with their state; empty for a new call.
+            peer: The client; None if it can be neither asked nor notified.
 
         Raises:
             ProgramError: As `run`.
+            HandleError: The state belongs to another call.
         """
-        program_id = _saved_id(caller, code, inputs)
-        stored = await self._store.approvals.programs.get(program_id)
-        is_kept = stored is not None and stored.expires_at > utc_now()
-        if stored is not None and is_kept and stored.state == "waiting":
-            whole: Json = {"resume": program_id}
-        else:
-            whole = {"code": code, "inputs": inputs}
-            # One that runs, or whose process was killed, keeps its own entry.
-            program_id = new_id() if is_kept else program_id
+        ids = ids_of_saved(caller, code, inputs)
+        state = continuation.get("requestState")
+        if state is not None and self._id_in(state) not in ids:
+            raise HandleError(
+                "The request claims to continue a call, but its state is of another call.",
+                hint="Call the tool again without requestState and inputResponses.",
+            )
+        waiting = await self._store.approvals.programs.first_waiting(ids, now=utc_now())
+        whole: Json = {"code": code, "inputs": inputs} if waiting is None else {"resume": waiting}
         request = read_program({**whole, "maxResultTokens": _WHOLE_RESULT_TOKENS})
-        result = await self.run(caller, request, {}, None, saved_id=program_id)
+        try:
+            result = await self.run(caller, request, continuation, peer, saved_ids=ids)
+        except ProgramError as error:
+            raise error_of_saved(error, code) from error.__cause__
         answer = answer_of(result)
         value = json_object(answer.value) if isinstance(answer, CallValue) else {}
         return {**result, "structuredContent": value} if value else result
@@ -223,39 +226,40 @@ class ProgramService:
         params: Json,
         peer: Peer | None,
         prepare: PrepareArguments,
-        saved_id: str,
+        saved_ids: Sequence[str],
     ) -> Json:
         state = params.get("requestState")
         program_id = request.resume
         if state is not None:
-            program_id = str(self._signer.check(_PURPOSE, str(state)).get("id"))
+            program_id = self._id_in(state)
         if program_id:
-            return await self._resume(
-                caller, request, program_id, params, peer, prepare, is_saved=bool(saved_id)
-            )
-        program = self._program(caller, request)
+            return await self._resume(caller, request, program_id, params, peer, prepare, saved_ids)
+        program = self._preparation.program(caller, request)
         if request.dry_run:
-            return self._dry_run(caller, program)
+            with self._deadline(request.timeout_s), self._advising(caller, request.code):
+                await self._opened().check(program)
+            return self._preparation.tools_named(caller, program)
         run = _Run(
             caller=caller,
-            program_id=saved_id or new_id(),
-            names=self._all_names(),
+            program_id=new_id(),
+            names=self._preparation.names,
             peer=peer,
             continuations={},
             prepare=prepare,
-            is_saved=bool(saved_id),
+            saved_ids=saved_ids,
         )
         detail: Json = {"code_sha256": hashlib.sha256(request.code.encode()).hexdigest()}
         receipt = self._receipts.around(
             caller, "program", "", PROGRAM_TOOL, arguments={"code": request.code}, detail=detail
         )
         async with receipt as done:
-            with calls_of(receipt.record_id), self._deadline(request.timeout_s):
-                try:
-                    async with self._opened().start(program) as execution:
-                        result = await self._finish(run, request, execution, {}, receipt.record_id)
-                except ProgramError as error:
-                    raise self._advised(caller, request.code, error) from error.__cause__
+            with (
+                calls_of(receipt.record_id),
+                self._deadline(request.timeout_s),
+                self._advising(caller, request.code),
+            ):
+                async with self._opened().start(program) as execution:
+                    result = await self._finish(run, request, execution, {}, receipt.record_id)
             done(result)
         return result
 
@@ -267,8 +271,7 @@ class ProgramService:
         params: Json,
         peer: Peer | None,
         prepare: PrepareArguments,
-        *,
-        is_saved: bool,
+        saved_ids: Sequence[str],
     ) -> Json:
         stored = await self._store.approvals.programs.get(program_id)
         is_own = stored is not None and (stored.project_id, stored.caller_id) == (
@@ -285,24 +288,26 @@ class ProgramService:
         body = json_object(json_text.loads(stored.body))
         snapshot = b64decode(str(body.get("snapshot")))
         self._check_genuine(program_id, body, snapshot)
+        parked = [ParkedCall(**call) for call in json_array(body["calls"])]
+        if "requestState" not in params and _can_answer(peer) and _has_open_question(parked):
+            return self._question(program_id, parked)
         # If several requests resume it, in any process, only one succeeds.
         if not await self._store.approvals.programs.claim(program_id, now=now):
             raise ProgramError(
                 f"The program {program_id} is being run, or its process ended while it ran.",
                 hint="The audit log has the calls that it made. Run what is left as a new program.",
             )
-        parked = [ParkedCall(**call) for call in json_array(body["calls"])]
         responses = json_object(params.get("inputResponses"))
         run = _Run(
             caller=caller,
             program_id=program_id,
-            names=self._all_names(),
+            names=self._preparation.names,
             peer=peer,
             continuations=_continuations(parked, responses),
             n_calls=int(body["n_calls"]),
             resumed=stored,
             resumed_calls=frozenset(call.call_id for call in parked),
-            is_saved=is_saved,
+            saved_ids=saved_ids,
             prepare=prepare,
         )
         again = _repeated(parked)
@@ -411,81 +416,6 @@ class ProgramService:
         schema = json_object(entry.definition.get("inputSchema")) if entry is not None else {}
         return named_arguments(schema, call.args, call.kwargs)
 
-    # Preparation
-
-    def _program(self, caller: Caller, request: ProgramArguments) -> Program:
-        """The program, with the modules and functions that its source may refer to."""
-        words = words_of(request.code)
-        modules: dict[str, list[HostFunction]] = {}
-        for name, key in self._all_names().items():
-            module, _, function = name.partition(".")
-            if module not in words:
-                continue
-            functions = modules.setdefault(module, [])
-            entry = self._visible.tool_or_none(caller, key) if function in words else None
-            if entry is not None:
-                functions.append(host_function(name, entry.definition, entry.digest))
-        rules = self._rules
-        code = without_fence(request.code)
-        main = main_of(code)
-        if main is not None:
-            check_inputs(main, request.inputs)
-        return Program(
-            code=f"{code}\nreturn await main(**inputs)" if main is not None else code,
-            inputs=request.inputs,
-            modules=tuple(HostModule(name=n, functions=tuple(f)) for n, f in modules.items()),
-            functions=HELPER_FUNCTIONS,
-            # Without tools nothing can be left half done, so type errors may surface at run time.
-            is_checked=bool(modules),
-            limits=ProgramLimits(
-                run_s=rules.run_s, memory_mb=rules.memory_mb, steps=4 * rules.max_calls + 100
-            ),
-        )
-
-    def _advised(self, caller: Caller, code: str, error: ProgramError) -> ProgramError:
-        """The error of a program, with what to do about a name that it does not have."""
-        servers = self._visible.servers(caller, self._catalog.snapshot)
-        modules = [module_name(server) for server in servers]
-        problem = f"{error.failed} {error.allowed}"
-        names = self._all_names().items()
-        advice = advice_on(
-            problem,
-            code,
-            modules,
-            DEFINITIONS,
-            lambda: (name for name, key in names if self._visible.tool_or_none(caller, key)),
-        )
-        if not advice or error.is_waiting:
-            return error
-        failed = error.failed if error.failed.endswith(".") else f"{error.failed}."
-        hint = f"{advice} {error.hint}".rstrip()
-        return ProgramError(failed, detail=error.detail, allowed=error.allowed, hint=hint)
-
-    def _all_names(self) -> Mapping[str, str]:
-        snapshot = self._catalog.snapshot
-        if self._names[0] != snapshot.version:
-            names = function_names(tool.shown_key for tool in snapshot.tools)
-            self._names = (snapshot.version, names)
-        return self._names[1]
-
-    def _dry_run(self, caller: Caller, program: Program) -> Json:
-        """List the tools that a program names, without running anything."""
-        lines: list[str] = []
-        named = named_functions(program.code)
-        for module in program.modules:
-            for function in module.functions:
-                if named is not None and not named.may_call(module.name, function.name):
-                    continue
-                key = self._all_names()[f"{module.name}.{function.name}"]
-                entry = self._visible.tool_or_none(caller, key)
-                if entry is None:
-                    continue
-                writes = "may destroy" if entry.destructive else "writes"
-                kind = "reads" if entry.read_only else writes
-                lines.append(f"{module.name}.{function.name} ({kind})")
-        text = "\n".join(lines) or "The program names no tool."
-        return {"content": [{"type": "text", "text": text}], "structuredContent": {"tools": lines}}
-
     def _opened(self) -> Sandbox:
         if self._sandbox is None:
             self._sandbox = self._open_sandbox()
@@ -493,6 +423,14 @@ class ProgramService:
 
     def _deadline(self, asked_s: float) -> _Deadline:
         return _Deadline(min(asked_s or self._rules.timeout_s, self._rules.timeout_s))
+
+    @contextmanager
+    def _advising(self, caller: Caller, code: str) -> Generator[None]:
+        """Add advice to the errors of a program."""
+        try:
+            yield
+        except ProgramError as error:
+            raise self._preparation.advised(caller, code, error) from error.__cause__
 
     # Waiting programs
 
@@ -503,32 +441,59 @@ class ProgramService:
             "n_calls": parked.n_calls,
             "snapshot": b64encode(parked.snapshot).decode(),
         }
-        body["signature"] = self._signer.sign(
-            _PURPOSE, {"id": run.program_id, "sha256": _digest_of(body, parked.snapshot)}
-        )
-        # Resuming too early does not begin another wait; a new call that has to wait does.
-        is_same_wait = all(call.call_id in run.resumed_calls for call in parked.calls)
-        before = run.resumed if is_same_wait else None
-        await self._store.approvals.programs.save(
-            StoredProgram(
-                program_id=run.program_id,
+        digest = _digest_of(body, parked.snapshot)
+
+        def stored(program_id: str) -> StoredProgram:
+            signature = self._signer.sign(_PURPOSE, {"id": program_id, "sha256": digest})
+            # Resuming too early does not begin another wait; a new call that has to wait does.
+            is_same_wait = all(call.call_id in run.resumed_calls for call in parked.calls)
+            before = run.resumed if is_same_wait else None
+            return StoredProgram(
+                program_id=program_id,
                 project_id=run.caller.project_id,
                 caller_id=run.caller.caller_id,
                 state="waiting",
-                body=json_text.dumps(body),
+                body=json_text.dumps({**body, "signature": signature}),
                 created_at=before.created_at if before else utc_now(),
                 expires_at=before.expires_at if before else utc_now(plus_s=self._rules.keep_s),
             )
-        )
-        if questions := questions_of(parked.calls):
-            return {
-                "resultType": "input_required",
-                "inputRequests": questions,
-                "requestState": self._signer.sign(_PURPOSE, {"id": run.program_id}),
-            }
+
+        program_id = run.program_id
+        if run.saved_ids and run.resumed is None:
+            program_id = await self._add(map(stored, run.saved_ids))
+        else:
+            await self._store.approvals.programs.save(stored(program_id))
+        if questions_of(parked.calls):
+            return self._question(program_id, parked.calls)
         raise parked_error(
-            run.program_id, parked.calls, page=self._approvals.page, is_saved=run.is_saved
+            program_id, parked.calls, page=self._approvals.page, is_saved=bool(run.saved_ids)
         )
+
+    async def _add(self, programs: Iterable[StoredProgram]) -> str:
+        """Park a program under the first id that is free; the same call may run several times.
+
+        Raises:
+            ProgramError: None is free.
+        """
+        for program in programs:
+            if await self._store.approvals.programs.add(program, now=utc_now()):
+                return program.program_id
+        raise ProgramError(
+            "The program has to wait for a person, and too many programs of the same call do.",
+            hint="Look at what its calls changed, and have the waiting calls decided.",
+        )
+
+    def _question(self, program_id: str, calls: Sequence[ParkedCall]) -> Json:
+        """The result that asks the person at the client for what a parked program waits for."""
+        return {
+            "resultType": "input_required",
+            "inputRequests": questions_of(calls),
+            "requestState": self._signer.sign(_PURPOSE, {"id": program_id}),
+        }
+
+    def _id_in(self, state: object) -> str:
+        """The id of the program that a client's state is about."""
+        return str(self._signer.check(_PURPOSE, str(state)).get("id"))
 
     def _check_genuine(self, program_id: str, body: Json, snapshot: bytes) -> None:
         """Refuse snapshots that this gateway did not write: sandboxes trust their snapshots."""
@@ -539,10 +504,14 @@ class ProgramService:
             raise HandleError(f"The program {program_id!r} was altered in the store.")
 
 
-def _saved_id(caller: Caller, code: str, inputs: Json) -> str:
-    """The id under which a saved program is parked: the same call of the same caller has it."""
-    text = json.dumps([caller.project_id, caller.caller_id, code, inputs], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+def _can_answer(peer: Peer | None) -> bool:
+    """Whether a client answers questions that are results."""
+    return peer is not None and peer.era == "modern" and "elicitation" in peer.capabilities
+
+
+def _has_open_question(calls: Iterable[ParkedCall]) -> bool:
+    """Whether a server waits for an answer, which only a client can give."""
+    return any(call.questions and not call.asks_approval for call in calls)
 
 
 def _continuations(calls: Iterable[ParkedCall], responses: Json) -> Mapping[int, Json]:

@@ -193,6 +193,13 @@ class Sandbox(Protocol):
         """
         ...
 
+    async def check(self, program: Program) -> None:
+        """Check a program as `start` does, without running any of it.
+
+        Raises:
+            ProgramError: It cannot be parsed, or its types are wrong.
+        """
+
     def restore(
         self, snapshot: bytes, functions: tuple[HostFunction, ...]
     ) -> AbstractAsyncContextManager[Execution]:

@@ -22,11 +22,9 @@ from pydantic_monty import (
     FutureSnapshot,
     Monty,
     MontyComplete,
-    MontyCrashedError,
     MontyError,
     MontyRuntimeError,
     MontySession,
-    MontySyntaxError,
     MontyTypingError,
     NameLookupSnapshot,
     ResourceLimits,
@@ -36,7 +34,7 @@ from pydantic_monty import (
 from toolgate.base.processes.liveness import end_at_once
 from toolgate.base.processes.priority import lower_priority
 from toolgate.errors import ProgramError
-from toolgate.models.sandboxes._type_problems import type_problems
+from toolgate.models.sandboxes._program_errors import LIBRARY, program_error, refuse
 from toolgate.models.sandboxes._worker_threads import WorkerThreads
 from toolgate.models.sandboxes.base import (
     CallFailure,
@@ -85,27 +83,6 @@ class UnicodeDecodeError(ValueError): ...
 _ANNOTATIONS = ("Any", "Literal", "Optional")
 """Names for annotations that programs use without an import."""
 
-_LIBRARY = (
-    *("asyncio", "base64", "collections", "copy", "csv", "dataclasses", "datetime", "decimal"),
-    *("functools", "hashlib", "itertools", "json", "math", "random", "re", "time", "typing"),
-)
-"""Modules of the language that models use without an import."""
-
-_HINTS = {
-    "object is not an iterator": "Generator expressions are lists here: write next(iter(…), None).",
-    "gather() does not yet support keyword": "Catch errors in an async function around each call.",
-    "'coroutine' object": "Write 'await' before the call.",
-    "not yet support yield": "Build a list and return it.",
-    "has no attribute 'create_task'": "To run calls at the same time, write gather(call, call).",
-    "No module named": f"Programs have no libraries but {', '.join(_LIBRARY)}.",
-    "PermissionError: Permission denied": "Programs have no files: call tools for that.",
-    "feed time limit exceeded": "It computes for too long: make it do less.",
-    "memory limit exceeded": "It holds too much at once: read less, or keep only what you need.",
-    "exceptions can only be called": "Write raise ValueError(text); to end the program, return.",
-    **dict.fromkeys(("SystemExit", "name 'exit'", "name 'quit'"), "To end the program, return."),
-}
-"""What to do about errors of a program that CPython would not raise, by a part of their text."""
-
 _CONCURRENT = ("gather", "asyncio")
 """Words without which a program makes one call at a time."""
 _LATER: Any = {"future": ...}
@@ -126,9 +103,6 @@ names of builtins another meaning."""
 
 _CALL = re.compile(r"<(?:coroutine (?:external_future\(\d+\)|object \w+)|gather\(\d+\))>")
 """A call whose result was not awaited, as the library returns it (1.4.0)."""
-
-_MAX_ERROR_CHARS = 2_000
-"""Characters of a traceback: about 500 tokens (chosen)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,6 +141,26 @@ class MontySandbox:
     @asynccontextmanager
     async def start(self, program: Program) -> AsyncGenerator["MontyExecution"]:
         """Start a program and run it to its first step."""
+        async with self._new(program) as (execution, program, digest):
+            await execution.begin(program)
+            self._note_fitting(digest)
+            yield execution
+
+    async def check(self, program: Program) -> None:
+        """Check a program without running any of it."""
+        program = replace(program, limits=replace(program.limits, run_s=0))
+        async with self._new(program) as (execution, program, digest):
+            await execution.check(program)
+            self._note_fitting(digest)
+
+    @asynccontextmanager
+    async def _new(
+        self, program: Program
+    ) -> AsyncGenerator[tuple["MontyExecution", Program, bytes]]:
+        """A process for a program, the program, and its hash.
+
+        If its types are known to fit, the program comes as one that is not to be checked.
+        """
         config: Json = {
             "limits": _limits(program.limits),
             "external_modules": _modules(program.modules),
@@ -183,13 +177,11 @@ class MontySandbox:
                 config |= {"type_check_stubs": declarations, "type_check_format": "json"}
         config["type_check"] = program.is_checked
         async with self._session(config, program.limits.output_chars) as execution:
-            await execution.begin(program)
-            if program.is_checked:
-                self._note_fitting(digest)
-            yield execution
+            yield execution, program, digest
 
     def _note_fitting(self, digest: bytes) -> None:
-        self._fitting[digest] = None
+        if digest:
+            self._fitting[digest] = None
         if len(self._fitting) > _REMEMBERED:
             del self._fitting[next(iter(self._fitting))]
 
@@ -270,14 +262,19 @@ class MontyExecution:
         try:
             await self._turn(partial(self._begin, program, is_checked=program.is_checked))
         except MontyTypingError as error:
-            problems = type_problems(error.display(), program)
-            if problems:
-                raise ProgramError(
-                    "The program was not run, because it has type errors.",
-                    allowed="\n".join(["", *problems, ""]),
-                    hint="Correct it and send the whole program again.",
-                ) from None
+            refuse(error, program)
             await self._turn(partial(self._begin, program, is_checked=False))
+
+    async def check(self, program: Program) -> None:
+        """Report what is wrong with a program whose time limit is 0, so that nothing of it runs."""
+        try:
+            await self._attempt(partial(self._feed, program, is_checked=program.is_checked))
+        except MontyTypingError as error:
+            refuse(error, program)
+        except MontyRuntimeError:
+            pass  # it could have run
+        except MontyError as error:
+            raise program_error(error) from None
 
     async def load(self, snapshot: bytes, functions: tuple[HostFunction, ...]) -> None:
         """Restore the state of a snapshot."""
@@ -317,9 +314,9 @@ class MontyExecution:
             await self._threads.run(self._end)
 
     async def _turn(self, work: Callable[[], SyncSnapshot]) -> None:
-        """Run the program to its next step; cancelling kills its process."""
+        """Run the program to its next step; its errors become those of the gateway."""
         try:
-            self._snapshot, self._steps = await self._threads.run(partial(self._advance, work))
+            await self._attempt(work)
         except MontyTypingError:
             raise
         except MontyError as error:
@@ -328,7 +325,12 @@ class MontyExecution:
                     f"The program was ended: it printed more than {self._output_chars:,} bytes.",
                     hint="Print less; return what you need.",
                 ) from None
-            raise _program_error(error) from None
+            raise program_error(error) from None
+
+    async def _attempt(self, work: Callable[[], SyncSnapshot]) -> None:
+        """Run the program to its next step; cancelling kills its process."""
+        try:
+            self._snapshot, self._steps = await self._threads.run(partial(self._advance, work))
         except anyio.get_cancelled_exc_class():
             self._is_cancelled = True
             self._kill()
@@ -377,13 +379,14 @@ class MontyExecution:
             prelude = self._session.feed_start(definitions, skip_type_check=True)
             while not isinstance(prelude, MontyComplete):
                 prelude = prelude.resume_auto()
-        return self._settled_names(
-            self._session.feed_start(
-                program.code,
-                inputs={"inputs": program.inputs},
-                print_callback=self._printed,
-                skip_type_check=not is_checked,
-            )
+        return self._settled_names(self._feed(program, is_checked=is_checked))
+
+    def _feed(self, program: Program, *, is_checked: bool) -> SyncSnapshot:
+        return self._session.feed_start(
+            program.code,
+            inputs={"inputs": program.inputs},
+            print_callback=self._printed,
+            skip_type_check=not is_checked,
         )
 
     def _settled_names(self, snapshot: SyncSnapshot) -> SyncSnapshot:
@@ -485,7 +488,7 @@ def _library(program: Program) -> list[str]:
     tools = {module.name for module in program.modules}
     return [
         name
-        for name in _LIBRARY
+        for name in LIBRARY
         if f"{name}." in program.code and name not in tools
         if re.search(rf"(?<![\w.]){name}\.\w", program.code)
     ]
@@ -553,21 +556,3 @@ def _settled_at_once(answer: CallValue | CallFailure) -> Any:
     if isinstance(answer, CallValue):
         return {"return_value": [answer.value, "", ""]}
     return {"return_value": [None, answer.kind, answer.message]}
-
-
-def _program_error(error: MontyError) -> ProgramError:
-    if isinstance(error, MontyCrashedError):
-        why = "took too long" if error.timed_out else "ended its process"
-        return ProgramError(f"The program was ended: it {why}.", hint="Make it do less.")
-    if isinstance(error, MontySyntaxError):
-        message = error.display("msg")
-        hint = "A bracket or a text is not closed." if "unexpected EOF" in message else ""
-        return ProgramError(f"The program cannot be read: {message}.", hint=hint)
-    text = str(error).removeprefix("RuntimeError: Internal error in monty: ")
-    frames = error.traceback() if isinstance(error, MontyRuntimeError) else []
-    # What is called one by one ends in the prelude, which is no part of the program.
-    own = [frame.line for frame in frames if frame.filename == frames[0].filename]
-    where = f" in line {own[-1]}" if own else ""
-    hint = next((hint for part, hint in _HINTS.items() if part in text), "")
-    shown = f"{text[:_MAX_ERROR_CHARS]}." if hint else text[:_MAX_ERROR_CHARS]
-    return ProgramError(f"The program failed{where}: {shown}", hint=hint)

@@ -1,5 +1,6 @@
 """Calls that await approval, and programs that wait for them. Contains no SQL."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
@@ -138,9 +139,18 @@ class ProgramRepository(Protocol):
         """Insert a program, or replace the one with this id."""
         ...
 
+    async def add(self, program: StoredProgram, *, now: str) -> bool:
+        """Insert a program. False: one with this id exists that has not expired.
+
+        Of concurrent calls, one succeeds.
+        """
+
     async def get(self, program_id: str) -> StoredProgram | None:
         """A program; None if it does not exist. The caller checks owner and expiry."""
         ...
+
+    async def first_waiting(self, program_ids: Sequence[str], *, now: str) -> str | None:
+        """Which of these programs has been waiting longest; None: none waits, or they expired."""
 
     async def claim(self, program_id: str, *, now: str) -> bool:
         """Change `waiting` to `running`. False if someone else did, or it has expired."""

@@ -170,6 +170,20 @@ class SandboxContract:
                 pass
         assert "was not run" in str(caught.value)
         assert hint.replace("Line 1", "Line 2") in str(caught.value)
+        with pytest.raises(ProgramError) as checked:
+            await opened.check(_program(f"await tracker.double(1)\n{code}"))
+        assert str(checked.value) == str(caught.value)
+        assert (caught.value.stage, checked.value.stage) == ("check", "check")
+
+    @pytest.mark.parametrize("code", ["while True: pass", "1 / 0", "await tracker.double(1)"])
+    @pytest.mark.parametrize("is_checked", [True, False])
+    async def test_a_check_runs_nothing(
+        self, opened: Sandbox, code: str, *, is_checked: bool
+    ) -> None:
+        """Only the types and the form of a program are looked at."""
+        await opened.check(_program(code, is_checked=is_checked))
+        with pytest.raises(ProgramError, match="cannot be read"):
+            await opened.check(_program("(1 +", is_checked=False))
 
     @pytest.mark.parametrize(
         "code", ["while True: pass", "x = 'a' * (64 * 2 ** 20)", "def f(n): return f(n + 1)\nf(0)"]

@@ -14,6 +14,7 @@ from toolgate.errors import (
     UpstreamError,
 )
 from toolgate.types import Json, ServerSpec, ServerStatus
+from toolgate.upstream.python_tools.pack_server import LocalServer
 from toolgate.upstream.transports._jsonrpc import excerpt
 
 _URL = re.compile(r"https?://[^\s'\"<>]+")
@@ -83,12 +84,18 @@ def slow_start_error(server: str, limit_s: float) -> ServerDownError:
     )
 
 
-def timed_out_error(server: str, target: str, limit_s: float) -> TimedOutError:
+def timed_out_error(spec: ServerSpec, target: str, limit_s: float) -> TimedOutError:
     """The error for a call that was not answered in time."""
+    if isinstance(spec.options.get("target"), LocalServer):  # a pack, which has no such table
+        return TimedOutError(
+            f"{spec.name}: {target} did not answer within {limit_s:g} seconds.",
+            allowed="Whether the call took effect is unknown.",
+            hint="If it needs longer, let its code call context.report_progress in between.",
+        )
     return TimedOutError(
-        f"{server}: {target} did not answer within {limit_s:g} seconds.",
+        f"{spec.name}: {target} did not answer within {limit_s:g} seconds.",
         allowed="Whether the call took effect is unknown.",
-        hint=f"Raise timeout_s under [server.{server}] if it needs longer.",
+        hint=f"Raise timeout_s under [server.{spec.name}] if it needs longer.",
     )
 
 

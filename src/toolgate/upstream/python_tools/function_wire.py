@@ -36,6 +36,10 @@ _INVALID_PARAMS = -32602
 _METHOD_NOT_FOUND = -32601
 
 
+_CONTINUES = ("requestState", "inputResponses")
+"""Parameters of a client that answers the questions of an earlier result."""
+
+
 class FunctionWire(ChildlessWire):
     """A wire to functions of this process."""
 
@@ -122,7 +126,8 @@ class FunctionWire(ChildlessWire):
         tool = self._tools.get(name) if isinstance(name, str) else None
         if tool is None:
             raise RpcError(_INVALID_PARAMS, f"Unknown tool: {name}")
-        context = context_of_call(sink, self._services)
+        continuation = {name: params[name] for name in _CONTINUES if name in params}
+        context = context_of_call(sink, self._services, continuation)
         arguments: object = params.get("arguments")
         try:
             return await tool.call(

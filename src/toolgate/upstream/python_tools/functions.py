@@ -166,6 +166,8 @@ class FunctionTool:
             return {"content": [_text(value)], "isError": False}
         # What JSON cannot represent becomes text: a result is better than an error at this point.
         plain: object = to_jsonable_python(value, by_alias=True, fallback=str)
+        if _is_question(plain):
+            return cast("Json", plain)
         if _is_result(plain):
             return {"isError": False, **cast("Json", plain)}
         result: Json = {"content": [_text(write_json(plain).decode())], "isError": False}
@@ -276,6 +278,11 @@ def _is_result(plain: object) -> bool:
         return False
     blocks = cast("list[object]", content)
     return all(isinstance(block, dict) and "type" in block for block in blocks)
+
+
+def _is_question(plain: object) -> bool:
+    """Whether a function returned a result that asks the client something."""
+    return isinstance(plain, dict) and cast("Json", plain).get("resultType") == "input_required"
 
 
 def _text(text: str) -> Json:

@@ -32,7 +32,7 @@ def acting_for(caller: Caller, peer: Peer | None = None) -> Generator[None]:
         _actor.reset(token)
 
 
-RunProgram: TypeAlias = Callable[[Caller, str, Json], Awaitable[Json]]
+RunProgram: TypeAlias = Callable[[Caller, str, Json, Json, Peer | None], Awaitable[Json]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,14 +61,14 @@ class ToolServices:
     """The document operations, a `DocumentService`; None if there are none."""
 
     run_program: RunProgram = field(default_factory=lambda: _no_programs)
-    """Runs a program for a caller, given its code and inputs; returns a `tools/call` result."""
+    """Runs a program, given the caller, the code, its inputs, the client's answers to questions,
+    and the client; returns a `tools/call` result."""
 
     prompts: object = None
     """The prompt service, a `toolgate.gateway.prompts.PromptService`; None if there is none."""
 
 
-async def _no_programs(caller: Caller, code: str, inputs: Json) -> Json:
-    del caller, code, inputs
+async def _no_programs(*_: object) -> Json:
     raise ProgramError("There is no gateway that could run programs.")
 
 
@@ -86,6 +86,7 @@ class ToolContext:
         peer: Peer | None,
         sink: CallSink | None,
         services: ToolServices | None = None,
+        continuation: Json | None = None,
     ) -> None:
         self.caller = caller
         """The caller."""
@@ -93,6 +94,7 @@ class ToolContext:
         """The connection to the client; None if there is no client."""
         self._sink = sink
         self._services = services or ToolServices()
+        self._continuation = continuation or {}
 
     @property
     def project(self) -> str:
@@ -147,13 +149,22 @@ class ToolContext:
         """The prompt operations; None if there are none."""
         return self._services.prompts
 
-    async def run_program(self, code: str, inputs: Json) -> Json:
+    async def run_program(self, code: str, inputs: Json, *, asks: bool = False) -> Json:
         """Run a program that may use the gateway's tools for the caller; a `tools/call` result.
+
+        Args:
+            code: The program.
+            inputs: Its inputs.
+            asks: Whether the client is asked what the program's calls ask. The tool then has to
+                return the result unchanged: it may be a question, and the client's answer comes
+                with another call of the tool.
 
         Raises:
             ProgramError: It cannot be run, failed, or waits for a person.
+            HandleError: The client's answer belongs to another call.
         """
-        return await self._services.run_program(self.caller, code, inputs)
+        continuation, peer = (self._continuation, self.peer) if asks else ({}, None)
+        return await self._services.run_program(self.caller, code, inputs, continuation, peer)
 
     def may(self, right: str) -> bool:
         """Whether the caller has a right: `manage`, `internal`, `approve`."""
@@ -193,7 +204,17 @@ def is_context(hint: object) -> bool:
     return hint is ToolContext or ToolContext in get_args(hint)
 
 
-def context_of_call(sink: CallSink | None, services: ToolServices | None = None) -> ToolContext:
+def context_of_call(
+    sink: CallSink | None,
+    services: ToolServices | None = None,
+    continuation: Json | None = None,
+) -> ToolContext:
     """The context of the current call."""
     actor = _actor.get() or _CallScope(caller=Caller.local(), peer=None)
-    return ToolContext(caller=actor.caller, peer=actor.peer, sink=sink, services=services)
+    return ToolContext(
+        caller=actor.caller,
+        peer=actor.peer,
+        sink=sink,
+        services=services,
+        continuation=continuation,
+    )

@@ -1,5 +1,7 @@
 """Programs that wait for approvals, in SQL."""
 
+from collections.abc import Sequence
+
 from sqlalchemy import delete, select, update
 
 from toolgate.store.engine import tables
@@ -20,11 +22,36 @@ class SqlPrograms(SqlRepository):
         )
         await self.database.execute(statement, row)
 
+    async def add(self, program: StoredProgram, *, now: str) -> bool:
+        """Insert a program. False: one with this id exists that has not expired."""
+        table, row = tables.programs, program_row(program)
+        # The row count of an INSERT is available only on request.
+        statement = (
+            self.database.insert(table)
+            .on_conflict_do_update(
+                index_elements=["program_id"], set_=row, where=table.c.expires_at <= now
+            )
+            .execution_options(preserve_rowcount=True)
+        )
+        return await self.database.execute(statement, row) == 1
+
     async def get(self, program_id: str) -> StoredProgram | None:
         """A program; None if it does not exist. The caller checks owner and expiry."""
         table = tables.programs
         query = select(table).where(table.c.program_id == escape_text(program_id))
         return await self.database.fetch_first(query, program_from)
+
+    async def first_waiting(self, program_ids: Sequence[str], *, now: str) -> str | None:
+        """Which of these programs has been waiting longest; None: none waits, or they expired."""
+        table = tables.programs
+        query = (
+            select(table.c.program_id)
+            .where(table.c.program_id.in_([escape_text(name) for name in program_ids]))
+            .where((table.c.state == "waiting") & (table.c.expires_at > now))
+            .order_by(table.c.created_at, table.c.program_id)
+            .limit(1)
+        )
+        return await self.database.fetch_first(query, lambda row: str(row["program_id"]))
 
     async def claim(self, program_id: str, *, now: str) -> bool:
         """Change `waiting` to `running`. False if someone else did, or it has expired."""

@@ -142,6 +142,39 @@ class ApprovalContract(StoreFixtures):
         assert await store.approvals.programs.claim("one", now=NOW)
         assert not await store.approvals.programs.claim(HOSTILE, now=NOW)
 
+    async def test_an_id_is_given_once_while_its_program_waits(self, store: Store) -> None:
+        """However many add one with it at the same time, and until it has expired."""
+        programs = store.approvals.programs
+        added: list[bool] = []
+
+        async def add() -> None:
+            added.append(await programs.add(sample_program("one"), now=NOW))
+
+        async with create_task_group() as tasks:
+            for _ in range(10):
+                tasks.start_soon(add)
+        assert sorted(added) == [False] * 9 + [True]
+        assert await programs.claim("one", now=NOW)
+        assert not await programs.add(sample_program("one"), now=NOW)
+        await programs.save(sample_program("one", expires_at=NOW))
+        assert await programs.add(sample_program("one", body=b"new"), now=NOW)
+        assert (await programs.get("one") or sample_program("none")).body == b"new"
+
+    async def test_of_several_programs_the_one_that_waits_longest_comes_first(
+        self, store: Store
+    ) -> None:
+        """None that runs, has expired, or was not asked for."""
+        programs = store.approvals.programs
+        await programs.save(sample_program("a"))
+        await programs.save(sample_program("b", created_at="2026-07-28T10:00:00.000Z"))
+        await programs.save(sample_program("c", created_at="2026-07-28T09:00:00.000Z"))
+        await programs.save(sample_program("gone", expires_at=NOW))
+
+        assert await programs.first_waiting(["a", "b", "gone", HOSTILE], now=NOW) == "b"
+        assert await programs.claim("b", now=NOW)
+        assert await programs.first_waiting(["a", "b", "gone"], now=NOW) == "a"
+        assert await programs.first_waiting(["gone", "none"], now=NOW) is None
+
     async def test_expired_programs_are_not_taken_and_go(self, store: Store) -> None:
         """Programs that are still waiting stay."""
         await store.approvals.programs.save(

@@ -44,7 +44,11 @@ _NUMBER: Final = r"(?P<number>\d{1,3}(?:[,.' ]\d{3})+(?!\d)|\d{1,9})(?![\w%]|[.,
 
 SMALL_NUMBERS: Final = "|".join(
     sorted(
-        (word for word, value in NUMBERS.items() if value > 1 and word != "once"),
+        (
+            word
+            for word, value in NUMBERS.items()
+            if value > 1 and word not in {"once", "due", "sei"}
+        ),
         key=lambda word: -len(word),
     )
 )

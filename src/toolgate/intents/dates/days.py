@@ -116,6 +116,10 @@ class DateDays(DateClock):
             shift, beyond = 2, at + 2
         elif self._phrase(at, ("antes", "de", "ayer")):
             shift, beyond = -2, at + 3
+        elif self._phrase(at, ("depois", "de", "amanha")):
+            shift, beyond = 2, at + 3
+        elif self._phrase(at, ("l", "altro", "ieri")):
+            shift, beyond = -2, at + 3
         elif self._phrase(at, ("avant", "hier")) and self._speaks_french():
             shift, beyond = -2, at + 2
         elif word in _THIS and self._word(at + 1) in _DAY_PARTS:

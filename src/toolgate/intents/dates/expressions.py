@@ -78,7 +78,19 @@ STARTERS: Final = frozenset(
         *(word for name in words.NUMBERS for word in name.split()[:1]),
         *(phrase[0] for phrase in words.AGO_BEFORE),
         *HOLIDAY_NAMES,
-        *("kw", "calendar", "an", "pasado", "antes", "kalenderwoche", "a", "il", "half"),
+        *(
+            "kw",
+            "calendar",
+            "an",
+            "pasado",
+            "antes",
+            "kalenderwoche",
+            "a",
+            "il",
+            "half",
+            "fim",
+            "depois",
+        ),
     ]
 )
 """Words that a date may start with."""
@@ -203,7 +215,7 @@ class DateNames(DateUnits):
         if connector in {"", "in"} or not {self._word(at - 1), self._word(at - 2)} & _GERMAN:
             return None
         day, month = self._number(at, 1, 31), self._number(at + 2, 1, 12)
-        tokens = self.words[at + 1], self._word(at + 3)
+        tokens = self._word(at + 1), self._word(at + 3)
         if min(day, month) < 1 or tokens != (".", ".") or self.starts[at + 3] > self.starts[at] + 5:
             return None
         period = calendar.day(date(self.today.year, month, day))
@@ -276,7 +288,7 @@ class DateNames(DateUnits):
     def _edge(self, at: int, connector: Connector) -> Name | None:
         """Read the start or the end of a unit."""
         word = self._word(at)
-        if word not in words.EDGES:
+        if word not in words.EDGES or self._unit(at)[0] == "weekend":
             return None
         beyond = at + 1
         if self._word(beyond) in words.OF:
@@ -321,7 +333,11 @@ class DateNames(DateUnits):
         side = words.LATER_ADJECTIVES.get(self._word(after))
         if word == "an" and self._word(after) not in {"dernier", "passe", "prochain"}:
             side = None  # an English article
-        if side is None and self._phrase(after, ("que", "viene")):
+        if (
+            side is None
+            and self._word(after) == "que"
+            and self._word(after + 1) in {"viene", "vem"}
+        ):
             side, after = 1, after + 1
         if side is not None and unit != "day" and word not in words.PLURALS:
             return self._shifted(unit, side, after + 1, connector)

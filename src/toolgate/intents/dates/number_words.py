@@ -1,4 +1,7 @@
-"""Folded number words from one to a hundred in English, German, French, Spanish and Dutch."""
+"""Folded number words from one to a hundred in English, German, French, Spanish and Dutch.
+
+Those of Portuguese and Italian go up to twenty, and tens.
+"""
 
 from collections.abc import Iterator
 from typing import Final
@@ -12,20 +15,20 @@ def numbered_words(*rows: str) -> dict[str, int]:
 _SMALL: Final[dict[str, int]] = numbered_words(
     "",
     "one ein eine einem einer einen un une uno una een",
-    "two zwei deux dos twee",
-    "three drei trois tres drie",
-    "four vier quatre cuatro",
-    "five funf fuenf cinq cinco vijf",
-    "six sechs seis zes",
-    "seven sieben sept siete zeven",
-    "eight acht huit ocho",
-    "nine neun neuf nueve negen",
-    "ten zehn dix diez tien",
-    "eleven elf onze once",
-    "twelve zwolf zwoelf douze doce twaalf",
-    "thirteen dreizehn treize trece dertien",
-    "fourteen vierzehn quatorze catorce veertien",
-    "fifteen funfzehn fuenfzehn quinze quince vijftien",
+    "two zwei deux dos twee due dois duas",
+    "three drei trois tres drie tre",
+    "four vier quatre cuatro quattro quatro",
+    "five funf fuenf cinq cinco vijf cinque",
+    "six sechs seis zes sei",
+    "seven sieben sept siete zeven sette sete",
+    "eight acht huit ocho otto oito",
+    "nine neun neuf nueve negen nove",
+    "ten zehn dix diez tien dieci",
+    "eleven elf onze once undici",
+    "twelve zwolf zwoelf douze doce twaalf dodici doze",
+    "thirteen dreizehn treize trece dertien tredici treze",
+    "fourteen vierzehn quatorze catorce veertien quattordici",
+    "fifteen funfzehn fuenfzehn quinze quince vijftien quindici",
     "sixteen sechzehn seize dieciseis zestien",
     "seventeen siebzehn dix-sept diecisiete zeventien",
     "eighteen achtzehn dix-huit dieciocho achttien",
@@ -90,6 +93,14 @@ NUMBERS: Final[dict[str, int]] = {
     **_SPOKEN,
     # Folding keeps the sharp s.
     **{word.replace("ss", "\u00df"): n for word, n in _SPOKEN.items() if "dreissig" in word},
+    **dict.fromkeys(["venti", "vinte"], 20),
+    **dict.fromkeys(["trenta", "trinta"], 30),
+    **dict.fromkeys(["quaranta", "quarenta"], 40),
+    **dict.fromkeys(["cinquanta", "cinquenta"], 50),
+    **dict.fromkeys(["sessanta", "sessenta"], 60),
+    **dict.fromkeys(["settanta", "setenta"], 70),
+    **dict.fromkeys(["ottanta", "oitenta"], 80),
+    **dict.fromkeys(["novanta", "noventa"], 90),
     "couple": 2,
     "dozen": 12,
     "veintiun": 21,

@@ -55,7 +55,8 @@ def find_dates(text: str, *, today: date, zone: str = "UTC") -> list[DateMatch]:
     """Return the dates in `text` in order; they do not overlap.
 
     Args:
-        text: A message in English, German, French, Spanish or Dutch, of any length.
+        text: A message in English, German, French, Spanish, Dutch, Portuguese, Italian or
+            Chinese, of any length.
         today: The day that "yesterday" is relative to, in `zone`. An aware datetime also sets
             the hour that "2 hours ago" is relative to.
         zone: IANA name of the time zone of days, and of times of day without a zone.
@@ -74,6 +75,9 @@ def dates_in(folded: Folded, *, today: date, zone: str = "UTC") -> Iterator[Date
 _WRITTEN: Final = frozenset(
     {"moment", "isoday", "isoweek", "isoquarter", "isomonth", "slashed", "dotted"}
 )
+
+_NO_BOUNDS: Final = (("antes", "de", "ayer"), ("depois", "de", "amanha"))
+"""Names of days that begin like a bound."""
 
 _ALWAYS: Final = _WRITTEN | {"number", "mixed"}
 
@@ -190,7 +194,11 @@ class _DateParser(DateNames):
         # Openings of ranges come first: the same words may also come before a plain name.
         if word in words.BETWEEN:
             return self._between(at)
-        if word in CONNECTORS and not self._phrase(at, ("antes", "de", "ayer")):
+        if word in words.FROM:
+            shared = self._days_of_one_month(self._past_articles(at + 1), words.TO)
+            if shared is not None:
+                return shared
+        if word in CONNECTORS and self._may_bound(at):
             bounds = self._bounded(at)
             if bounds is not None:
                 return bounds
@@ -215,6 +223,15 @@ class _DateParser(DateNames):
         if name is None:
             return self._month_to_month(at)
         return self._to_something(name)
+
+    def _may_bound(self, at: int) -> bool:
+        """Whether a word that may mean "since", "after" or the like can mean it here."""
+        word, following = self._word(at), self._word(at + 1)
+        if word == "da":  # German for "there", Portuguese for "of the"
+            return following in words.ITALIAN
+        if word == "na":  # Dutch for "after", Portuguese for "on the"
+            return following not in words.PORTUGUESE
+        return not any(self._phrase(at, phrase) for phrase in _NO_BOUNDS)
 
     def _to_something(self, name: Name) -> tuple[Moment, Moment, int]:
         """Return the period of a name, or of the pair that it starts."""
@@ -326,9 +343,6 @@ class _DateParser(DateNames):
         return month.replace(day=day), last.until, last.next
 
     def _from(self, at: int) -> tuple[Moment, Moment | None, int] | None:
-        shared = self._days_of_one_month(self._past_articles(at + 1), words.TO)
-        if shared is not None:
-            return shared
         first = self._name(self._past_articles(at + 1), "pair")
         if first is None:
             return None

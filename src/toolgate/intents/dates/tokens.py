@@ -7,22 +7,24 @@ from zoneinfo import ZoneInfo
 
 from toolgate.intents.dates import vocabulary as words
 from toolgate.intents.dates.calendar import Unit
+from toolgate.intents.dates.chinese import CHINESE_SIGN, ChineseToken, with_chinese
 from toolgate.intents.dates.values import Moment
 from toolgate.intents.text import Folded
 
 _TOKEN: Final = re.compile(
-    r"""
-      (?P<elided>(?<!\w)(?:l|d|jusqu|qu)(?='))'
-    | (?P<word>aujourd'hui(?!\w)|[^\W\d_]+(?:-[^\W\d_]+){0,3}(?!\w))
+    rf"""
+      (?P<elided>(?<!\w)(?:l|d|jusqu|qu|quest|dell|dall|nell|all)(?='))'
+    | (?P<chinese>(?:(?<!\w)\d{{1,4}}[ ]?)?[{CHINESE_SIGN}]+(?:[ ]?\d{{0,4}}[ ]?[{CHINESE_SIGN}]+)*)
+    | (?P<word>aujourd'hui(?!\w)|[^\W\d_]+(?:-[^\W\d_]+){{0,3}}(?!\w))
     | (?P<sign>[^\w\s])
-    | (?P<moment>(?<![\w-])\d{4}-\d\d-\d\dt\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?
+    | (?P<moment>(?<![\w-])\d{{4}}-\d\d-\d\dt\d\d:\d\d(?::\d\d(?:[.,]\d{{1,9}})?)?
         (?:z|[+-]\d\d:?\d\d)?(?![\w:-]))
-    | (?P<isoday>(?<![\w-])\d{4}-\d\d-\d\d(?![\w-]))
-    | (?P<isoweek>(?<![\w-])\d{4}-w\d\d(?![\w-]))
-    | (?P<isoquarter>(?<![\w-])\d{4}-[qh]\d(?![\w-]))
-    | (?P<isomonth>(?<![\w-])\d{4}-\d\d(?![\w-]))
-    | (?P<slashed>(?<![\w/-])(?:\d\d?/\d\d?/\d{4}|\d{4}/\d\d?/\d\d?)(?![\w/-]))
-    | (?P<dotted>(?<![\w.-])\d\d?\.\d\d?\.\d{4}(?![\w-]|\.\w))
+    | (?P<isoday>(?<![\w-])\d{{4}}-\d\d-\d\d(?![^\W{CHINESE_SIGN}]|-))
+    | (?P<isoweek>(?<![\w-])\d{{4}}-w\d\d(?![\w-]))
+    | (?P<isoquarter>(?<![\w-])\d{{4}}-[qh]\d(?![\w-]))
+    | (?P<isomonth>(?<![\w-])\d{{4}}-\d\d(?![\w-]))
+    | (?P<slashed>(?<![\w/-])(?:\d\d?/\d\d?/\d{{4}}|\d{{4}}/\d\d?/\d\d?)(?![\w/-]))
+    | (?P<dotted>(?<![\w.-])\d\d?\.\d\d?\.\d{{4}}(?![\w-]|\.\w))
     | (?P<clock>(?<![\w:.-])\d\d?:\d\d(?::\d\d)?(?:[ap]m|z)?(?![\w:-]))
     | (?P<number>\d+(?!\w))
     | (?P<mixed>\w+)
@@ -75,18 +77,36 @@ class DateText:
         for match in _TOKEN.finditer(folded.text):
             kind = match.lastgroup
             assert kind is not None
+            if kind == "chinese":
+                self._add_chinese(match)
+                continue
             self.kinds.append(kind)
-            self.words.append(match[kind])
+            # Without its accent, the Portuguese word for "until" is an English verb.
+            is_until = match[kind] == "ate" and not self._source(match).isascii()
+            self.words.append("at\u00e9" if is_until else match[kind])
             self.starts.append(match.start())
             self.ends.append(match.end())
         self._french: bool | None = None
+
+    def _add_chinese(self, match: re.Match[str]) -> None:
+        """Add the words of a stretch of Chinese, which may belong to the date before it."""
+        before: list[ChineseToken] = []
+        if self.kinds and self.kinds[-1] == "isoday" and self.ends[-1] == match.start():
+            start, end = self.starts.pop(), self.ends.pop()
+            before = [ChineseToken(self.kinds.pop(), self.words.pop(), start, end)]
+        for token in with_chinese(before, match[0], match.start()):
+            self.kinds.append(token.kind)
+            self.words.append(token.word)
+            self.starts.append(token.start)
+            self.ends.append(token.end)
 
     def _is_joined(self, start: int, end: int) -> bool:
         """Whether a piece of text is part of something longer: a name, a path, a call."""
         text = self.folded.text
         if start:
             before = text[start - 1]
-            if before in _JOINED_BEFORE or before == "_" or before.isalnum():
+            is_chinese = re.match(f"[{CHINESE_SIGN}]", before) is not None
+            if before in _JOINED_BEFORE or (before.isalnum() and not is_chinese):
                 return True
             if before == "." and start > 1 and text[start - 2].isalnum():
                 return True
@@ -180,8 +200,10 @@ class DateText:
         word = self._word(at)
         if word in {"half", "demi"} and self._word(at + 1) in {"year", "years"}:
             return "half", 1, at + 2
-        if word in {"fin", "fines"} and self._phrase(at + 1, ("de", "semana")):
+        if word in {"fin", "fines", "fim"} and self._phrase(at + 1, ("de", "semana")):
             return "weekend", 1, at + 3
+        if word == "fine" and self._word(at + 1) == "settimana":
+            return "weekend", 1, at + 2
         if word == "calendar":
             at += 1
             word = self._word(at)
@@ -231,6 +253,10 @@ class DateText:
         start = self.folded.start(self.starts[at])
         end = self.folded.end(self.ends[at])
         return self.folded.source[start:end].istitle()
+
+    def _source(self, match: re.Match[str]) -> str:
+        """Return a token as it was written."""
+        return self.folded.source[self.folded.start(match.start()) : self.folded.end(match.end())]
 
     def _speaks_french(self) -> bool:
         """Whether `hier` means yesterday in this message: in German and Dutch it means "here"."""

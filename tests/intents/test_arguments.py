@@ -408,6 +408,15 @@ TABLES = ArgumentReader(
         ("\u6211\u7684\u8ba2\u5355 4711 \u5230\u54ea\u91cc\u4e86\uff1f", 4711),
         ("Rechnung 4711", None),
         ("Bestellung 4711.5", None),
+        ("Bestellung von 4711 Schrauben", None),
+        ("an order of 4711 screws", None),
+        ("order of 4711 screws, order 12", 12),
+        ("commande de 4711 vis", None),
+        ("pedido de 4711 tornillos", None),
+        ("un ordine di 4711 viti", None),
+        ("een bestelling van 4711 schroeven", None),
+        ("the order of 4711 euros", 4711),
+        ("the order of 4711, please", 4711),
     ],
 )
 async def test_a_number_is_read_next_to_its_name_in_other_languages_too(

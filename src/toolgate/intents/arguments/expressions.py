@@ -141,6 +141,23 @@ NAMED: Final = (
 NUMBERED: Final = r"(?:\s+(?:number|numbers|no|nr|num|nummer|numero|n\u00b0)(?!\w)\.?)?"
 """Between the name of a thing and its number: `order no. 4711`."""
 
+BEFORE_AMOUNT: Final = late_pattern(r"(?:(?<!\w)(?:of|von|de|di|van)\s|(?<!\w)d')\s*$")
+
+_MEASURES: Final = (
+    "euros?|eur|dollars?|usd|pounds?|gbp|francs?|franken|chf|percent|prozent|procent|cento|ciento"
+    "|degrees?|grad|degres|grados|gradi|graden|points?|punkten?|puntos|punti|punten|stars?"
+)
+_CONTINUED: Final = (
+    "and|but|for|from|has|have|been|are|was|were|will|with|that|which|the|please|und|oder|ist|war"
+    "|wurde|hat|fur|mit|vom|bitte|est|pour|avec|qui|dans|por|para|que|con|como|favor|per|che|non"
+    "|voor|met|als|niet|nao|com"
+)
+
+THING_AFTER: Final = late_pattern(
+    rf"\s+(?!(?:{_MEASURES}|{_CONTINUED}|{_TIME_UNITS})(?!\w))[^\W\d_]{{3,}}"
+)
+"""After a number: what is counted. `an order of 20 screws` is not the order 20."""
+
 CALLED: Final = ("called", "named", "namens", "genannt", "appele", "nomme", "llamado", "llamada")
 
 CLOSERS: Final = ".,;:!?)]}\u2026"

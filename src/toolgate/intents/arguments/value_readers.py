@@ -7,6 +7,7 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from toolgate.intents.arguments.expressions import (
+    BEFORE_AMOUNT,
     CALLED,
     COUNTS,
     EMAIL,
@@ -16,13 +17,14 @@ from toolgate.intents.arguments.expressions import (
     PATH,
     PERIOD,
     SECONDS,
+    THING_AFTER,
     UNIT_DAYS,
     UNIT_FOLLOWS,
     YES_WORDS,
 )
 from toolgate.intents.arguments.links import read_link
 from toolgate.intents.arguments.lists import read_list
-from toolgate.intents.arguments.message import ArgumentMessage, ReadValue
+from toolgate.intents.arguments.message import ArgumentMessage, Offsets, ReadValue
 from toolgate.intents.arguments.names import read_known_value, read_name
 from toolgate.intents.arguments.prepared_spec import PreparedSpec, name_words
 from toolgate.intents.base import ArgumentKind, ArgumentSpec
@@ -137,16 +139,28 @@ def _read_number(ready: PreparedSpec, message: ArgumentMessage) -> ReadValue | N
     """Read a number next to the words that announce it, in the message or in its translation."""
     for match in _numbers(ready, message.folded.text):
         span = message.span_of(*match.span())
-        value = None if message.is_taken(span) else _number(ready.spec, match["value"])
+        if message.is_taken(span) or _is_amount(message.folded.text, match.span("value")):
+            continue
+        value = _number(ready.spec, match["value"])
         if value is not None:
             return value, span
     for match in _numbers(ready, message.english):
         raw = match["value"]
         value = _number(ready.spec, raw)
-        written = re.search(rf"(?<![\w.,:/-]){raw}(?![\w]|[.,:/-]\d)", message.source)
-        if value is not None and written is not None and not message.is_taken(written.span()):
-            return value, written.span()
+        written = re.search(rf"(?<![\w.,:/-]){raw}(?![\w]|[.,:/-]\d)", message.folded.text)
+        if value is None or written is None or _is_amount(message.folded.text, written.span()):
+            continue
+        span = message.span_of(*written.span())
+        if not message.is_taken(span):
+            return value, span
     return None
+
+
+def _is_amount(text: str, number: Offsets) -> bool:
+    """Whether a number in a folded text says how many things there are: `of 20 screws`."""
+    # Eight characters hold the longest word and a few blanks.
+    before = text[max(number[0] - 8, 0) : number[0]]
+    return bool(BEFORE_AMOUNT.search(before) and THING_AFTER.match(text, number[1]))
 
 
 def _numbers(ready: PreparedSpec, text: str) -> Iterator[re.Match[str]]:

@@ -8,8 +8,6 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-__all__ = ["CHINESE_SIGN", "ChineseToken", "with_chinese"]
-
 CHINESE_SIGN: Final = "\u3400-\u9fff"
 """Chinese signs, as a range of a regular expression."""
 

@@ -48,6 +48,7 @@ def test_the_real_command_lists_what_was_recorded(program: Run) -> None:
 
     assert (done.returncode, done.stderr) == (0, "")
     assert [line.split("\t") for line in done.stdout.splitlines()] == [
+        ["Time", "Action", "Target", "Status", "Duration", "Client"],
         ["2026-07-28 00:04:00+00:00", "call", "time:now", "timed_out", "-", "-"],
         ["2026-07-28 00:03:00+00:00", "call", "git:log", "ok", "12 ms", "cli"],
         ["2026-07-28 00:01:00+00:00", "discover", "list files", "ok", "-", "-"],
@@ -200,6 +201,7 @@ def test_searches_are_compared_side_by_side(audit: Answer) -> None:
     assert (hybrid["searches"], hybrid["executed_share"], hybrid["fallbacks"]) == (2, 0.5, 1)
     assert (off["tokens"], off["tokens_mean"], off["without_result"]) == (20, 20.0, 1)
     assert [line.split("\t")[:4] for line in table.splitlines()] == [
+        ["Search", "Conversations", "Searches", "Success"],
         ["hybrid", "1", "2", "50%"],
         ["off", "1", "1", "0%"],
     ]

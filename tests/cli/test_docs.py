@@ -57,7 +57,10 @@ def test_a_folder_is_taken_in_found_renewed_and_followed(command: Command, place
     listed = command("docs", "list", "--json").json["documents"]
     assert [row["source"] for row in listed] == ["guides/hr/plan.pdf", "guides/vpn.md"]
     shown = command("docs", "collections")
-    assert shown.out == "docs\t2\t3\tbundled\tcosine\tsqlite\tHow we work\n"
+    assert shown.out.splitlines() == [
+        "Name\tDocuments\tPassages\tModel\tMetric\tVector store\tDescription",
+        "docs\t2\t3\tbundled\tcosine\tsqlite\tHow we work",
+    ]
 
 
 def test_files_that_cannot_be_read_do_not_stop_the_others(command: Command, place: Path) -> None:

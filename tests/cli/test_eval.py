@@ -197,7 +197,11 @@ def test_the_baseline_stands_beside_it(small: Path, toolgate: Run) -> None:
 
     done = toolgate("eval", "tools", str(small), "--strategy", "bm25", "--baseline")
 
-    assert [line.split("\t")[1] for line in done.stdout.splitlines()] == ["bm25", "FastMCP"]
+    assert [line.split("\t")[1] for line in done.stdout.splitlines()] == [
+        "search",
+        "bm25",
+        "FastMCP",
+    ]
 
 
 @pytest.mark.parametrize(

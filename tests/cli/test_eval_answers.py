@@ -94,7 +94,8 @@ def test_settings_are_compared(command: Command, place: Path) -> None:
     assert len(default["answers"][0]["sources"]) == 2
     assert narrow["tokens"] < default["tokens"]
     table = command("eval", "answers", "set.jsonl", "--with", "top_k=1")
-    assert [line.split("\t")[0] for line in table.out.splitlines()] == ["settings", "top_k=1"]
+    firsts = [line.split("\t")[0] for line in table.out.splitlines()]
+    assert firsts == ["variant", "settings", "top_k=1"]
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,8 @@ def test_a_dry_run_shows_what_was_found_without_secrets_and_writes_nothing(
     assert done.returncode == 0, done.stderr
     assert "hunter2" not in done.stdout + done.stderr
     rows = [line.split("\t") for line in done.stdout.splitlines()]
-    assert [(row[0], row[2], row[4]) for row in rows] == [
+    assert rows[0] == ["Client", "File", "Server", "Starts", "Remark"]
+    assert [(row[0], row[2], row[4]) for row in rows[1:]] == [
         ("Claude Desktop", "files", ""),
         ("Claude Desktop", "github", ""),
         ("Claude Code", "far", "skipped; belongs to /elsewhere"),

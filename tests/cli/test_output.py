@@ -152,9 +152,9 @@ def test_long_sentences_stay_whole_in_a_pipe() -> None:
         assert wrap_text("word " * 40, pipe) == "word " * 40
 
 
-def test_a_pipe_gets_tabs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pipe_gets_tabs_and_the_names_of_the_columns(capsys: pytest.CaptureFixture[str]) -> None:
     print_table(("A", "B"), [("x", "two\nlines")])
-    assert capsys.readouterr().out == "x\ttwo lines\n"
+    assert capsys.readouterr().out == "A\tB\nx\ttwo lines\n"
 
 
 def test_text_of_others_cannot_steer_the_terminal() -> None:

@@ -14,7 +14,7 @@ KEYS = {"name", "kind", "state", "era", "version", "tools", "resources", "prompt
 def test_list_shows_each_server_with_state_era_and_tools(command: Command, folder: Path) -> None:
     listed = command("servers", "list")
     assert listed.status == SUCCESS
-    assert listed.out.startswith("small\tready\tstdio\t2025-11-25\t3\t")
+    assert listed.out.splitlines()[1].startswith("small\tready\tstdio\t2025-11-25\t3\t")
 
 
 def test_list_as_json_is_the_whole_status(command: Command, folder: Path) -> None:
@@ -29,7 +29,7 @@ def test_list_says_why_a_server_is_down(command: Command, folder: Path) -> None:
         '[server.gone]\ncommand = "no-such-program"\n', encoding="utf-8"
     )
     listed = command("servers", "list")
-    assert listed.out.startswith("gone\tdown\tstdio")
+    assert listed.out.splitlines()[1].startswith("gone\tdown\tstdio")
     assert "no-such-program" in listed.out
 
 
@@ -138,7 +138,7 @@ def test_list_asks_the_running_gateway_while_the_file_is_broken(
     path.write_text(f"{path.read_text(encoding='utf-8')}\n[serve\n", encoding="utf-8")
     done = command("servers", "list")
     assert done.status == SUCCESS
-    assert done.out.startswith("small\t")
+    assert done.out.splitlines()[1].startswith("small\t")
     assert "The running gateway still uses the previous configuration." in done.err
 
 

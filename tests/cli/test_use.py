@@ -15,6 +15,7 @@ def test_tools_lists_every_tool_by_its_key(command: Command, folder: Path) -> No
     listed = command("tools")
     assert listed.status == SUCCESS
     assert [line.split("\t")[0] for line in listed.out.splitlines()] == [
+        "Tool",
         "small:echo",
         "small:add_numbers",
         "small:fail",

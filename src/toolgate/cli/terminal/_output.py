@@ -38,7 +38,7 @@ def print_table(
     wrap: int | None = -1,
     spare: Sequence[str] = (),
 ) -> None:
-    """Print a table: aligned on a terminal, separated by tabs in a pipe.
+    """Print a table with a row of headings: aligned on a terminal, separated by tabs in a pipe.
 
     If the terminal is too narrow, each row becomes a paragraph.
 
@@ -49,7 +49,7 @@ def print_table(
         spare: Headings of columns to drop, one by one, if the terminal is narrow.
     """
     if not sys.stdout.isatty():
-        for row in rows:
+        for row in (headings, *rows):
             print("\t".join(one_line(cell) for cell in row))
         return
     _rich().print_aligned(headings, rows, wrap=wrap, spare=spare)

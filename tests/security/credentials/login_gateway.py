@@ -78,6 +78,20 @@ async def until_listed(app: App, who: Caller | None = None) -> None:
         forget()
 
 
+@asynccontextmanager
+async def logged_in(server: ProtectedServer, **credentials: Any) -> AsyncGenerator[App]:
+    """A gateway whose person at this machine has logged in, with the tools listed."""
+    async with gateway(spec_of(server, **credentials)) as app:
+        await log_in(app, caller())
+        await until_listed(app)
+        yield app
+
+
+async def whoami(app: App, who: Caller | None = None) -> str:
+    """Whom the server takes a caller for; without a caller, the person at this machine."""
+    return result_text(await app.gateway.calls.execute(who or caller(), "notes:whoami", {}))
+
+
 def result_text(result: dict[str, Any]) -> str:
     """What a tool answered."""
     return result["content"][0]["text"]

@@ -15,9 +15,11 @@ from tests.security.credentials.login_gateway import (
     caller,
     gateway,
     log_in,
+    logged_in,
     result_text,
     spec_of,
     until_listed,
+    whoami,
 )
 from toolgate.errors import (
     ArgumentError,
@@ -41,11 +43,11 @@ async def test_a_server_that_wants_a_login_says_how_and_works_after_it(
 ) -> None:
     async with gateway(spec_of(notes)) as app:
         with pytest.raises(ToolgateError, match="toolgate servers login notes"):
-            await app.gateway.calls.execute(caller(), "notes:whoami", {})
+            await whoami(app)
         view = await log_in(app, caller())
         assert (view.state, view.form, view.renews) == ("good", "oauth", True)
         await until_listed(app)
-        assert result_text(await app.gateway.calls.execute(caller(), "notes:whoami", {})) == "anna"
+        assert await whoami(app) == "anna"
     assert authorization.asked[0]["resource"] == notes.url, "tokens are for this server (RFC 8707)"
 
 
@@ -53,14 +55,12 @@ async def test_a_token_is_renewed_before_it_ends_and_once_for_all_who_wait(
     authorization: AuthorizationServer, notes: ProtectedServer
 ) -> None:
     authorization.lifetime_s = 0  # due at once, each time
-    async with gateway(spec_of(notes)) as app:
-        await log_in(app, caller())
-        await until_listed(app)
+    async with logged_in(notes) as app:
         authorization.lifetime_s = 3600
         authorization.asked.clear()
         async with anyio.create_task_group() as tasks:
             for _ in range(20):
-                tasks.start_soon(app.gateway.calls.execute, caller(), "notes:whoami", {})
+                tasks.start_soon(whoami, app)
     renewals = [form for form in authorization.asked if form["grant_type"] == "refresh_token"]
     assert len(renewals) == 1, "a refresh token that is shown twice would end the login"
 
@@ -68,11 +68,9 @@ async def test_a_token_is_renewed_before_it_ends_and_once_for_all_who_wait(
 async def test_a_token_that_is_refused_early_is_renewed_and_the_call_runs(
     authorization: AuthorizationServer, notes: ProtectedServer
 ) -> None:
-    async with gateway(spec_of(notes)) as app:
-        await log_in(app, caller())
-        await until_listed(app)
+    async with logged_in(notes) as app:
         authorization.expire_tokens()
-        assert result_text(await app.gateway.calls.execute(caller(), "notes:whoami", {})) == "anna"
+        assert await whoami(app) == "anna"
 
 
 async def test_a_caller_who_goes_away_does_not_lose_the_renewed_token(
@@ -85,18 +83,16 @@ async def test_a_caller_who_goes_away_does_not_lose_the_renewed_token(
             asked.set()
             await go_on.wait()
 
-    async with gateway(spec_of(notes)) as app:
-        await log_in(app, caller())
-        await until_listed(app)
+    async with logged_in(notes) as app:
         authorization.expire_tokens()
         authorization.before_token = wait
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(app.gateway.calls.execute, caller(), "notes:whoami", {})
+            tasks.start_soon(whoami, app)
             with anyio.fail_after(HANG_S):
                 await asked.wait()
             tasks.cancel_scope.cancel()
         go_on.set()
-        assert result_text(await app.gateway.calls.execute(caller(), "notes:whoami", {})) == "anna"
+        assert await whoami(app) == "anna"
         [view] = await app.logins.list(caller())
         assert view.state == "good"
 
@@ -104,49 +100,43 @@ async def test_a_caller_who_goes_away_does_not_lose_the_renewed_token(
 async def test_a_login_that_is_not_renewed_any_more_asks_for_a_new_one_and_tries_no_more(
     authorization: AuthorizationServer, notes: ProtectedServer
 ) -> None:
-    async with gateway(spec_of(notes)) as app:
-        await log_in(app, caller())
-        await until_listed(app)
+    async with logged_in(notes) as app:
         authorization.expire_tokens()
         authorization.refuses_refresh = "invalid_grant"
         with pytest.raises(LoginNeededError, match=r"has ended.*invalid_grant.*servers login"):
-            await app.gateway.calls.execute(caller(), "notes:whoami", {})
+            await whoami(app)
         tried = len(authorization.asked)
         with pytest.raises(LoginNeededError):
-            await app.gateway.calls.execute(caller(), "notes:whoami", {})
+            await whoami(app)
         assert len(authorization.asked) == tried
         [view] = await app.logins.list(caller())
         assert (view.state, view.reason) == ("ended", "invalid_grant")
         authorization.refuses_refresh = ""
         await log_in(app, caller())
-        assert result_text(await app.gateway.calls.execute(caller(), "notes:whoami", {})) == "anna"
+        assert await whoami(app) == "anna"
 
 
 async def test_an_authorization_server_that_is_away_for_a_moment_ends_no_login(
     authorization: AuthorizationServer, notes: ProtectedServer
 ) -> None:
-    async with gateway(spec_of(notes)) as app:
-        await log_in(app, caller())
-        await until_listed(app)
+    async with logged_in(notes) as app:
         authorization.expire_tokens()
         authorization.fails = [503]
         with pytest.raises(UnreachableError, match="503"):
-            await app.gateway.calls.execute(caller(), "notes:whoami", {})
-        assert result_text(await app.gateway.calls.execute(caller(), "notes:whoami", {})) == "anna"
+            await whoami(app)
+        assert await whoami(app) == "anna"
 
 
 async def test_more_rights_are_asked_for_when_a_server_misses_them(
     authorization: AuthorizationServer, notes: ProtectedServer
 ) -> None:
     notes.needs_scope = "write"
-    async with gateway(spec_of(notes)) as app:
-        await log_in(app, caller())
-        await until_listed(app)
+    async with logged_in(notes) as app:
         with pytest.raises(LoginNeededError, match="it lacks 'write'"):
-            await app.gateway.calls.execute(caller(), "notes:whoami", {})
+            await whoami(app)
         view = await log_in(app, caller())
         assert set(view.scopes) == {"read", "write"}
-        assert result_text(await app.gateway.calls.execute(caller(), "notes:whoami", {})) == "anna"
+        assert await whoami(app) == "anna"
 
 
 # Each user with a login of their own
@@ -161,10 +151,10 @@ async def test_each_user_calls_by_a_login_and_a_connection_of_their_own(
         await until_listed(app, anna)
         authorization.user = "ben"
         with pytest.raises(LoginNeededError, match="login of user 'ben', and there is none"):
-            await app.gateway.calls.execute(ben, "notes:whoami", {})
+            await whoami(app, ben)
         await log_in(app, ben)
         for who, name in ((anna, "anna"), (ben, "ben"), (anna, "anna")):
-            assert result_text(await app.gateway.calls.execute(who, "notes:whoami", {})) == name
+            assert await whoami(app, who) == name
         assert notes.callers == ["anna", "ben", "anna"]
         assert [view.subject for view in await app.logins.list(ben)] == ["user:ben"]
 
@@ -178,12 +168,12 @@ async def test_a_user_who_logs_out_is_not_let_in_by_anybody_elses_login(
         authorization.user = "ben"
         await log_in(app, ben)
         await until_listed(app, anna)
-        await app.gateway.calls.execute(ben, "notes:whoami", {})
+        await whoami(app, ben)
         assert await app.logins.remove(ben, "notes")
         assert authorization.revoked, "the authorization server was told (RFC 7009)"
         with pytest.raises(LoginNeededError):
-            await app.gateway.calls.execute(ben, "notes:whoami", {})
-        assert result_text(await app.gateway.calls.execute(anna, "notes:whoami", {})) == "anna"
+            await whoami(app, ben)
+        assert await whoami(app, anna) == "anna"
 
 
 async def test_each_project_calls_by_its_own_login(
@@ -195,8 +185,8 @@ async def test_each_project_calls_by_its_own_login(
         await until_listed(app)
         authorization.user = "robot"
         await log_in(app, web, project="data")
-        assert result_text(await app.gateway.calls.execute(web, "notes:whoami", {})) == "anna"
-        assert result_text(await app.gateway.calls.execute(data, "notes:whoami", {})) == "robot"
+        assert await whoami(app, web) == "anna"
+        assert await whoami(app, data) == "robot"
 
 
 async def test_nobody_logs_in_for_somebody_else_or_for_all_without_the_right(
@@ -225,13 +215,11 @@ async def test_a_user_gives_a_header_of_their_own_where_the_settings_ask_for_one
         for who, key in ((anna, "key-of-anna"), (ben, "key-of-ben")):
             await app.logins.give(who, "notes", headers={"Authorization": key}, env={})
         await until_listed(app, anna)
-        assert result_text(await app.gateway.calls.execute(ben, "notes:whoami", {})) == "key-of-ben"
-        assert (
-            result_text(await app.gateway.calls.execute(anna, "notes:whoami", {})) == "key-of-anna"
-        )
+        assert await whoami(app, ben) == "key-of-ben"
+        assert await whoami(app, anna) == "key-of-anna"
         notes.accepts = {"key-of-ben"}
         with pytest.raises(LoginNeededError, match="credentials set notes"):
-            await app.gateway.calls.execute(anna, "notes:whoami", {})
+            await whoami(app, anna)
 
 
 # Without a person
@@ -259,16 +247,10 @@ async def test_the_gateway_itself_gets_a_token_and_another_when_it_is_refused(
     )
     async with gateway(spec) as app:
         await until_listed(app)
-        assert (
-            result_text(await app.gateway.calls.execute(caller(), "notes:whoami", {}))
-            == "client:robot"
-        )
+        assert await whoami(app) == "client:robot"
         assert len(authorization.asked) == 1
         authorization.expire_tokens()
-        assert (
-            result_text(await app.gateway.calls.execute(caller(), "notes:whoami", {}))
-            == "client:robot"
-        )
+        assert await whoami(app) == "client:robot"
         assert len(authorization.asked) == 2
 
 
@@ -424,13 +406,11 @@ async def test_a_token_that_never_ends_is_used_and_renewed(
 ) -> None:
     """Its end was beyond what a date can say, so the login failed."""
     authorization.token_extra = {"expires_in": 10**30}
-    async with gateway(spec_of(notes)) as app:
-        await log_in(app, caller())
-        await until_listed(app)
+    async with logged_in(notes) as app:
         authorization.expire_tokens()
-        result = await app.gateway.calls.execute(caller(), "notes:whoami", {})
+        assert await whoami(app) == "anna"
         [view] = await app.logins.list(caller())
-    assert (result_text(result), view.state) == ("anna", "good")
+        assert view.state == "good"
 
 
 async def test_a_server_that_calls_itself_by_another_name_gets_no_login(
@@ -489,7 +469,7 @@ async def test_a_client_may_name_itself_by_a_document(
     async with gateway(spec_of(notes), settings=settings) as app:
         await log_in(app, caller())
         await until_listed(app)
-        assert result_text(await app.gateway.calls.execute(caller(), "notes:whoami", {})) == "anna"
+        assert await whoami(app) == "anna"
         app.logins.links.base = "https://gateway.example"
         assert (app.logins.document() or {})["client_id"] == document
     assert not authorization.clients
@@ -517,12 +497,10 @@ async def test_answers_come_back_to_the_callers_own_machine_only(
 async def test_a_login_is_not_shown_to_the_address_that_a_server_gets_later(
     authorization: AuthorizationServer, notes: ProtectedServer
 ) -> None:
-    async with ProtectedServer(authorization).running() as other, gateway(spec_of(notes)) as app:
-        await log_in(app, caller())
-        await until_listed(app)
+    async with ProtectedServer(authorization).running() as other, logged_in(notes) as app:
         await app._catalog.replace(spec_of(other))
         with pytest.raises(ToolgateError):
-            await app.gateway.calls.execute(caller(), "notes:whoami", {})
+            await whoami(app)
         assert not [h for h, _ in other.requests if "authorization" in h]
 
 

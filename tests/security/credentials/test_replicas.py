@@ -11,9 +11,9 @@ from tests.security.credentials.login_gateway import (
     caller,
     gateway,
     log_in,
-    result_text,
     spec_of,
     until_listed,
+    whoami,
 )
 from tests.store.stores import BOTH, url_of
 from toolgate.app.app import App
@@ -57,9 +57,7 @@ async def test_a_login_in_one_replica_holds_in_all_and_is_renewed_by_one(
         answers: list[str] = []
 
         async def call(app: App) -> None:
-            answers.append(
-                result_text(await app.gateway.calls.execute(caller(), "notes:whoami", {}))
-            )
+            answers.append(await whoami(app))
 
         with anyio.fail_after(HANG_S):
             async with anyio.create_task_group() as tasks:
@@ -77,7 +75,7 @@ async def test_a_login_in_one_replica_holds_in_all_and_is_renewed_by_one(
 async def until_refused(app: App) -> None:
     while True:
         try:
-            await app.gateway.calls.execute(caller(), "notes:whoami", {})
+            await whoami(app)
         except LoginNeededError:
             return
         except UnreachableError:

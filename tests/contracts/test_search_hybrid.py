@@ -4,13 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.limits import EMBEDDING_S
 from tests.search.hashing import HashingEmbedder
+from tests.search.patient import PATIENT
 from toolgate.search import SearchStrategy
-from toolgate.search.strategies.hybrid import Options, build
+from toolgate.search.strategies.hybrid import build
 from toolgate.testing.contracts.search import SearchContract
-
-PATIENT = Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=EMBEDDING_S)
 
 
 class TestHybrid(SearchContract):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import anyio
 
-from tests.limits import EMBEDDING_S
+from tests.search.patient import PATIENT
 from toolgate.evaluation.search_metrics import LabelledSet, Question, read_labelled, score_ranking
 from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import SearchableTool, SearchRequest, SearchStrategy
@@ -62,8 +62,7 @@ def _model() -> BundledEmbedder:
 
 async def found(tools: Sequence[SearchableTool], questions: Sequence[Question]) -> Found:
     """Which requests find their tool among the first five, by words alone and by both."""
-    patient = both.Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=EMBEDDING_S)
-    hybrid = both.build(patient, embedder=_model())
+    hybrid = both.build(PATIENT, embedder=_model())
     try:
         return Found(
             lexical=await _found(lexical.build(lexical.Options()), tools, questions),

@@ -7,15 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.limits import EMBEDDING_S
 from tests.search.hashing import HashingEmbedder
+from tests.search.patient import PATIENT
 from toolgate.search import SearchAnswer, SearchRequest
 from toolgate.search.answer.answer_cache import AnswerCache
 from toolgate.search.strategies.hybrid import HybridSearch, Options, build
 from toolgate.testing.contracts.search import sample_tools
 
 WEATHER = SearchRequest(queries=("weather forecast for a place",))
-PATIENT = Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=EMBEDDING_S)
 
 
 @dataclass

@@ -10,6 +10,7 @@ import pytest
 
 from tests.limits import EMBEDDING_S, HANG_S
 from tests.search.hashing import HashingEmbedder
+from tests.search.patient import PATIENT
 from toolgate.gateway.meta_tools import DiscoverRequest
 from toolgate.models.embedders import Embedder, TextKind, Vectors, VerifiedEmbedder
 from toolgate.models.embedders.bundled import MODEL, BundledEmbedder
@@ -22,7 +23,6 @@ from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.testing.contracts.search import sample_tools
 from toolgate.types import Caller, Json
 
-PATIENT = Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=EMBEDDING_S)
 WEATHER = SearchRequest(queries=("weather forecast for a place",))
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.limits import EMBEDDING_S
 from tests.search.hashing import HashingEmbedder
+from tests.search.patient import PATIENT
 from toolgate.models.embedders import Embedder
 from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import SearchableTool, SearchAnswer, SearchRequest
@@ -18,11 +18,10 @@ from toolgate.search.relevance.typical_requests import (
     kind_texts,
     typical_requests,
 )
-from toolgate.search.strategies.hybrid import Options, build
+from toolgate.search.strategies.hybrid import build
 from training._shipped import ship
 from training.kinds import differs
 
-PATIENT = Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=EMBEDDING_S)
 FAR = Evidence(
     cosine=0.3,
     covered=0.1,

@@ -12,6 +12,7 @@ import pytest
 
 from tests.limits import EMBEDDING_S
 from tests.search.hashing import DIM, HashingEmbedder
+from tests.search.patient import PATIENT
 from toolgate.errors import EmbedderError, OptionError
 from toolgate.models.embedders import Reads, TextKind, Vectors
 from toolgate.models.embedders.bundled import BundledEmbedder
@@ -20,7 +21,6 @@ from toolgate.search.lexical.clauses import clauses_of, readable_share
 from toolgate.search.strategies.hybrid import HybridSearch, Options, build
 from toolgate.testing.contracts.search import sample_tools
 
-PATIENT = Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=EMBEDDING_S)
 WEATHER = SearchRequest(queries=("weather forecast for a place",))
 
 GIT = [

@@ -3,13 +3,13 @@
 from pathlib import Path
 from statistics import fmean
 
-from tests.limits import EMBEDDING_S
+from tests.search.patient import PATIENT
 from toolgate.evaluation.search_metrics import read_labelled, score_ranking
 from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import SearchAnswer, SearchRequest
 from toolgate.search.personal_cutoff import JudgedSearch, PersonalCutoff
 from toolgate.search.relevance.usage_votes import UsageHistory
-from toolgate.search.strategies.hybrid import HybridSearch, Options, build
+from toolgate.search.strategies.hybrid import HybridSearch, build
 from toolgate.search.usage.learning import Learned
 
 DATA = Path(__file__).with_name("data")
@@ -17,10 +17,7 @@ NOW = 0.0
 
 
 async def searching(name: str) -> HybridSearch:
-    search = build(
-        Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=EMBEDDING_S),
-        embedder=BundledEmbedder(),
-    )
+    search = build(PATIENT, embedder=BundledEmbedder())
     await search.update(read_labelled(DATA / name).tools)
     await search.ready()
     return search
@@ -58,10 +55,7 @@ async def test_a_log_lifts_requests_that_repeat() -> None:
 async def test_a_log_loses_nothing_where_nothing_repeats() -> None:
     """At most .005 R@5 where the log's requests needed other tools of the same catalog."""
     asked, logged = (read_labelled(DATA / name) for name in ("mcpverse", "metatool_multi"))
-    search = build(
-        Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=EMBEDDING_S),
-        embedder=BundledEmbedder(),
-    )
+    search = build(PATIENT, embedder=BundledEmbedder())
     await search.update([*asked.tools, *logged.tools])
     await search.ready()
     experience = UsageHistory(256, half_life_s=86_400.0)

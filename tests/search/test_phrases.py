@@ -12,14 +12,14 @@ from statistics import median
 import pytest
 
 from benchmarks._data import PHRASES, REAL_TOOLS, read_rows
-from tests.limits import EMBEDDING_S
+from tests.search.patient import PATIENT
 from toolgate.base import json_text
 from toolgate.evaluation.search_metrics import tool_of
 from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import SearchAnswer, SearchRequest, compose
 from toolgate.search.lexical.thesaurus import related_terms
 from toolgate.search.lexical.translation import DICTIONARIES, in_english
-from toolgate.search.strategies.hybrid import Options, build
+from toolgate.search.strategies.hybrid import build
 from toolgate.types import Json
 from training.translations import compiled
 
@@ -39,10 +39,7 @@ async def test_short_requests_find_their_tools_and_are_not_told_that_nothing_fit
         for row in read_rows(PHRASES)
         if row["split"] == part or (part == "first" and row["id"].startswith("fit-"))
     ]
-    search = build(
-        Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=EMBEDDING_S),
-        embedder=BundledEmbedder(),
-    )
+    search = build(PATIENT, embedder=BundledEmbedder())
     await search.update(
         [
             tool_of(

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.limits import EMBEDDING_S
+from tests.search.patient import PATIENT
 from toolgate.evaluation.search_metrics import mean_of, read_labelled, score_ranking
 from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import SearchAnswer, SearchRequest, SearchStrategy
@@ -50,8 +50,7 @@ async def test_search_finds_no_less_than_was_recorded(search: str, name: str) ->
     """A change that loses more than a hundredth is a regression, whatever it was for."""
     strategy: SearchStrategy = lexical.build(lexical.Options())
     if search == "hybrid":
-        options = both.Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=EMBEDDING_S)
-        strategy = both.build(options, embedder=BundledEmbedder())
+        strategy = both.build(PATIENT, embedder=BundledEmbedder())
     labelled = read_labelled(DATA / name)
     await strategy.update(labelled.tools)
 

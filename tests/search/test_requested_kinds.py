@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.limits import EMBEDDING_S
+from tests.search.patient import PATIENT
 from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import SearchableTool, SearchAnswer, SearchRequest
-from toolgate.search.strategies.hybrid import Options, build
+from toolgate.search.strategies.hybrid import build
 
 FILES = (
     SearchableTool(key="f:read_file", server="f", name="read_file", description="Read a file."),
@@ -32,10 +32,7 @@ TABLES = SearchableTool(
 
 async def asked(query: str, *more: SearchableTool) -> SearchAnswer:
     """What a catalog of files and documents answers, with some more tools."""
-    search = build(
-        Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=EMBEDDING_S),
-        embedder=BundledEmbedder(),
-    )
+    search = build(PATIENT, embedder=BundledEmbedder())
     await search.update((*FILES, *more))
     await search.ready()
     answer = await search.search(SearchRequest(queries=(query,)))

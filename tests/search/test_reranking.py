@@ -2,14 +2,12 @@
 
 import pytest
 
-from tests.limits import EMBEDDING_S
+from tests.search.patient import PATIENT
 from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import SearchableTool, SearchRequest
 from toolgate.search.relevance.typical_requests import typical_requests
 from toolgate.search.reranking.actions import are_opposite, requested_actions, tool_actions
 from toolgate.search.strategies.hybrid import HybridSearch, Options, build
-
-PATIENT = Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=EMBEDDING_S)
 
 
 def tool(name: str, description: str, server: str = "app") -> SearchableTool:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.limits import EMBEDDING_S
 from tests.search.hashing import HashingEmbedder
+from tests.search.patient import PATIENT
 from toolgate.models.embedders import TextKind, Vectors
 from toolgate.search import SearchableTool, SearchRequest
 from toolgate.search.lexical import index as _lexical
@@ -19,7 +19,7 @@ from toolgate.search.lexical.query import coverage, parse_query
 from toolgate.search.lexical.state import LexicalState
 from toolgate.search.lexical.weights import WordWeights
 from toolgate.search.semantic import first_stage, server_scores, tool_vectors
-from toolgate.search.strategies.hybrid import HybridSearch, Options, build
+from toolgate.search.strategies.hybrid import HybridSearch, build
 
 
 class Small(HashingEmbedder):
@@ -161,9 +161,7 @@ async def test_one_changed_server_of_a_large_catalog_costs_that_server_only(
 ) -> None:
     monkeypatch.setattr(_lexical, "SEGMENTED_FROM", 0)
     embedder = Small()
-    strategy = build(
-        Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=EMBEDDING_S), embedder=embedder
-    )
+    strategy = build(PATIENT, embedder=embedder)
     tools = a_catalog(60)
     await strategy.update(tools)
     before = strategy._state.words
@@ -187,9 +185,7 @@ async def test_one_changed_server_of_a_large_catalog_costs_that_server_only(
 
 async def test_many_changes_are_put_together_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_lexical, "SEGMENTED_FROM", 0)
-    strategy = build(
-        Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=EMBEDDING_S), embedder=Small()
-    )
+    strategy = build(PATIENT, embedder=Small())
     tools = a_catalog(20)
     await strategy.update(tools)
     segments: list[int] = []
@@ -208,9 +204,7 @@ async def test_many_changes_are_put_together_in_the_end(monkeypatch: pytest.Monk
 async def searched(
     tools: Sequence[SearchableTool], changes: Sequence[Sequence[SearchableTool]], query: str
 ) -> tuple[HybridSearch, list[tuple[str, float]]]:
-    strategy = build(
-        Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=EMBEDDING_S), embedder=Small()
-    )
+    strategy = build(PATIENT, embedder=Small())
     for each in (tools, *changes):
         await strategy.update(each)
         await strategy.ready()
@@ -245,9 +239,7 @@ async def test_a_mask_keeps_its_order_when_places_are_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The mask is in the order of the keys, whatever was changed in the middle."""
-    strategy = build(
-        Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=EMBEDDING_S), embedder=Small()
-    )
+    strategy = build(PATIENT, embedder=Small())
     tools = a_catalog(40)
     await strategy.update(tools)
     tools[10:12] = [tool(1, "zeppelin", "new"), tool(2, "zeppelin", "new")]
@@ -273,9 +265,7 @@ async def test_means_that_follow_changes_are_those_of_all_tools(
 ) -> None:
     """Of heads and of servers: a change adds and takes away its own part."""
     monkeypatch.setattr(server_scores, "_RENEWED_MOST", 0.3)
-    strategy = build(
-        Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=EMBEDDING_S), embedder=Small()
-    )
+    strategy = build(PATIENT, embedder=Small())
     tools = a_catalog(30)
     renewed: set[int] = set()
     for change in range(14):

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from tests.limits import EMBEDDING_S
+from tests.search.patient import PATIENT
 from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import SearchableTool, SearchRequest
 from toolgate.search.semantic.server_scores import _sums  # pyright: ignore[reportPrivateUsage]
-from toolgate.search.strategies.hybrid import HybridSearch, Options
+from toolgate.search.strategies.hybrid import HybridSearch
 
 
 @pytest.mark.parametrize("tools", [1, 2, 5, 8, 9, 40, 700])
@@ -40,10 +40,9 @@ async def test_tools_without_a_server_have_nothing_in_common() -> None:
         )
         for name, text in {"oven": "Heat the oven", "timer": "Set the timer"}.items()
     ]
-    options = Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=EMBEDDING_S)
 
     async def score_of(tools: list[SearchableTool], key: str, query: str) -> float:
-        search = HybridSearch(options, BundledEmbedder())
+        search = HybridSearch(PATIENT, BundledEmbedder())
         await search.update(tools)
         await search.ready()
         answer = await search.search(SearchRequest(queries=(query,), limit=10))

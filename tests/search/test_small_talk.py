@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from benchmarks._phrases import real_tools
-from tests.limits import EMBEDDING_S
+from tests.search.patient import PATIENT
 from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import SearchRequest
 from toolgate.search.relevance import background_similarity
-from toolgate.search.strategies.hybrid import Options, build
+from toolgate.search.strategies.hybrid import build
 
 TALK = (
     "hi, what's up",
@@ -52,10 +52,7 @@ MOST_TAKEN_SERIOUSLY = 0.15
 async def test_small_talk_is_told_that_nothing_fits(servers: int) -> None:
     tools = real_tools()
     names = sorted({tool.server for tool in tools})[:servers]
-    search = build(
-        Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=EMBEDDING_S),
-        embedder=BundledEmbedder(),
-    )
+    search = build(PATIENT, embedder=BundledEmbedder())
     await search.update([tool for tool in tools if tool.server in names])
     await search.ready()
     fits = {text: (await search.search(SearchRequest(queries=(text,)))).fit for text in TALK}

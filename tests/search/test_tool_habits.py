@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.limits import EMBEDDING_S
+from tests.search.patient import PATIENT
 from toolgate.evaluation.search_metrics import read_labelled, score_ranking
 from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import SearchRequest
 from toolgate.search.relevance.tool_habits import ToolHabits
 from toolgate.search.relevance.usage_votes import UsageBoost, apply_habits
-from toolgate.search.strategies.hybrid import Options, build
+from toolgate.search.strategies.hybrid import build
 from toolgate.search.usage.learning import Learned
 
 DATA = Path(__file__).with_name("data")
@@ -101,10 +101,7 @@ async def test_a_log_of_half_of_the_tasks_finds_more_steps_of_the_others() -> No
     """R@5 on two-step tasks rises by .053 with a log of 75 tasks; .04 is demanded. Habits show no
     hidden tool."""
     labelled = read_labelled(DATA / "metatool_multi")
-    search = build(
-        Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=EMBEDDING_S),
-        embedder=BundledEmbedder(),
-    )
+    search = build(PATIENT, embedder=BundledEmbedder())
     await search.update(labelled.tools)
     await search.ready()
     habits = ToolHabits()

@@ -3,11 +3,11 @@
 import pytest
 
 from benchmarks._phrases import requests_with_own_names
-from tests.limits import EMBEDDING_S
+from tests.search.patient import PATIENT
 from toolgate.evaluation.search_metrics import mean_of, score_ranking
 from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import SearchableTool, SearchRequest
-from toolgate.search.strategies.hybrid import HybridSearch, Options
+from toolgate.search.strategies.hybrid import HybridSearch
 
 TOOLS = {
     "cluster:scale_deployment": "Set how many replicas of a deployment run",
@@ -24,12 +24,11 @@ TOOLS = {
     "pictures:open_image": "Show an image",
     "filesystem:list_all": "List what a directory contains",
 }
-OPTIONS = Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=EMBEDDING_S)
 
 
 async def search_over(tools: tuple[SearchableTool, ...]) -> HybridSearch:
     """A search that has all its vectors."""
-    search = HybridSearch(OPTIONS, BundledEmbedder())
+    search = HybridSearch(PATIENT, BundledEmbedder())
     await search.update(tools)
     await search.ready()
     return search

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.limits import EMBEDDING_S, HANG_S
+from tests.limits import HANG_S
 from tests.search.hashing import HashingEmbedder
+from tests.search.patient import PATIENT
 from tests.store.stores import BOTH, run_sql, url_of
 from tests.store.vectors.vector_stores import open_store, tool_vectors_in
 from toolgate.errors import EmbedderError, StoreError
@@ -23,7 +24,6 @@ from toolgate.search.strategies.hybrid import HybridSearch, Options, build
 from toolgate.testing.contracts.search import sample_tools
 from toolgate.types import DEFAULT_PROJECT
 
-PATIENT = Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=EMBEDDING_S)
 WEATHER = SearchRequest(queries=("weather forecast for a place",))
 SPACE = VectorSpace(model=HashingEmbedder.identity, dim=HashingEmbedder.dim)
 

@@ -185,6 +185,12 @@ FAILURES = {
         "The program needs GLIBC 2.38, which this system is too old for.",
         "-> Install a build for this system",
     ),
+    "proxy": (
+        "error: Request failed after 3 retries in 6.3s\n  cause: client error (Connect)\n  cause: "
+        "tunnel error: failed to create underlying connection\n  cause: dns error\n",
+        "It cannot connect through the proxy that HTTPS_PROXY names.",
+        "-> Correct HTTPS_PROXY where Toolgate runs",
+    ),
     "tls": (
         "Error: self-signed certificate in certificate chain\n",
         "The TLS certificate is not trusted",
@@ -218,6 +224,7 @@ def test_doctor_shows_the_line_that_says_why_a_server_ended(
         ("dns", "The name 'no-such-host.invalid' cannot be resolved", "nslookup"),
         ("tls", "The server does not speak TLS on this port.", "write http:// for https://"),
         ("proxy", "The proxy 127.0.0.1:9 cannot be reached.", 'proxy = "none" in [server.web]'),
+        ("proxy name", "The proxy no-such-proxy.invalid cannot be reached: DNS", "HTTPS_PROXY"),
         ("login", "The proxy wants a user name and a password (407).", "HTTPS_PROXY=http://USER"),
     ],
 )
@@ -225,13 +232,14 @@ def test_doctor_explains_errors_of_dns_tls_and_proxies(
     way: str, found: str, hint: str, command: Command, folder: Path
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+        port, no_proxy = listener.getsockname()[1], "no-such-proxy.invalid"
         answering = threading.Thread(target=refuse_as_proxy, args=(listener,), daemon=True)
         answering.start()
         lines = {
             "dns": "url = 'https://no-such-host.invalid/mcp'",
             "tls": f"url = 'https://127.0.0.1:{port}/mcp'",
             "proxy": "url = 'https://example.test/mcp'\nproxy = 'http://127.0.0.1:9'",
+            "proxy name": f"url = 'https://example.test/mcp'\nproxy = 'http://{no_proxy}:9'",
             "login": f"url = 'https://example.test/mcp'\nproxy = 'http://127.0.0.1:{port}'",
         }
         configure(folder, f"[server.web]\n{lines[way]}\n")

@@ -139,6 +139,9 @@ def _docker_image(match: re.Match[str], server: FailedServer) -> Cause:
 
 def _unknown_host(match: re.Match[str], server: FailedServer) -> Cause:
     host = match["host"].strip("\"'")
+    address = match.string[: match.start()]
+    if match.re is _OWN_UNKNOWN_HOST and "//" in address and host not in address:
+        return _proxy_cause(f"The proxy {host} cannot be reached: DNS does not know it.", server)
     return Cause(
         found=f"The name {host!r} cannot be resolved: DNS does not know it, or no DNS server "
         "answers.",
@@ -215,10 +218,23 @@ def _without_proxy(server: FailedServer) -> str:
 
 
 def _proxy_down(match: re.Match[str], server: FailedServer) -> Cause:
+    return _proxy_cause(f"The proxy {match['proxy']} cannot be reached.", server)
+
+
+def _proxy_cause(found: str, server: FailedServer) -> Cause:
     return Cause(
-        found=f"The proxy {match['proxy']} cannot be reached.",
+        found=found,
         hint="Correct HTTPS_PROXY, HTTP_PROXY, or proxy of the server or under [outbound], or "
         f"{_without_proxy(server)}",
+    )
+
+
+def _tunnel_failed(match: re.Match[str], server: FailedServer) -> Cause:
+    del match
+    return Cause(
+        found="It cannot connect through the proxy that HTTPS_PROXY names.",
+        hint="Correct HTTPS_PROXY where Toolgate runs, or unset it. Then: toolgate servers test "
+        f"{server.name}",
     )
 
 
@@ -284,7 +300,7 @@ def _own_variable(match: re.Match[str], server: FailedServer) -> Cause:
     return Cause(
         found=f"It needs the variable {name}, which is not set.",
         hint=f"Set it where Toolgate runs: export {name}=VALUE. Then: toolgate servers test "
-        f"{server.name}",
+        f"{server.name}. A running gateway needs a new start: toolgate stop && toolgate start",
     )
 
 
@@ -370,6 +386,7 @@ def _newer_libc(match: re.Match[str], server: FailedServer) -> Cause:
     )
 
 
+_OWN_UNKNOWN_HOST: Final = re.compile(r"the name '(?P<host>[^']+)' cannot be resolved")
 _OWN_UNKNOWN_ISSUER: Final = re.compile(r"certificate is not trusted \((?:self|unknown)")
 
 _CAUSES: Final[tuple[tuple[re.Pattern[str], _Explain], ...]] = (
@@ -394,7 +411,7 @@ _CAUSES: Final[tuple[tuple[re.Pattern[str], _Explain], ...]] = (
     (re.compile(r"pull access denied for (?P<image>[^\s,]+)"), _docker_image),
     (re.compile(r"manifest for (?P<image>\S+) not found"), _docker_image),
     # This gateway: messages of toolgate.security.outbound.describe_failure.
-    (re.compile(r"the name '(?P<host>[^']+)' cannot be resolved"), _unknown_host),
+    (_OWN_UNKNOWN_HOST, _unknown_host),
     (re.compile(r"certificate is not trusted \(expired"), _expired),
     (re.compile(r"certificate is not trusted \(for another"), _other_name),
     (_OWN_UNKNOWN_ISSUER, _unknown_issuer),
@@ -419,6 +436,7 @@ _CAUSES: Final[tuple[tuple[re.Pattern[str], _Explain], ...]] = (
     (re.compile(r"the proxy (?P<proxy>\S+) cannot be reached"), _proxy_down),
     (re.compile(r"the proxy wants a login"), _proxy_login),
     (re.compile(r"the proxy refused \((?P<status>\d+)"), _proxy_refuses),
+    (re.compile(r"\btunnel error\b"), _tunnel_failed),  # uv
     # Node.js, Python, Go and Rust: messages of their standard libraries.
     (re.compile(r"getaddrinfo (?:ENOTFOUND|EAI_AGAIN) (?P<host>[\w.-]+)"), _unknown_host),
     (re.compile(r"lookup (?P<host>[\w.-]+)(?: on \S+)?: no such host"), _unknown_host),

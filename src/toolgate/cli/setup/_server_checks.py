@@ -25,10 +25,12 @@ def check_commands(servers: Iterable[ServerSpec]) -> Iterable[Check]:
     missing: dict[tuple[str, str], list[str]] = {}
     for spec in servers:
         if spec.problem:
+            cause = find_cause(spec.name, spec.problem, (), is_stored=spec.source == "store")
             yield Check(
                 name=f"server {spec.name}",
                 state="problem",
-                found=spec.problem,
+                found=cause.found if cause else spec.problem,
+                hint=cause.hint if cause else "",
                 details={"servers": [spec.name]},
             )
             continue

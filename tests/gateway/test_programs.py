@@ -46,6 +46,7 @@ ORDER = {
 class Shop:
     app: App
     tools: dict[str, Any]
+    upstream: FakeUpstream
     refunded: list[Json] = field(default_factory=list[Json])
 
     async def send(
@@ -122,7 +123,7 @@ async def shop(*, store_url: str = "sqlite://", **settings: Any) -> AsyncGenerat
     upstream = FakeUpstream(tools, definitions=definitions)
     settings = {"programs": ProgramSettings(offer="on"), "guard": (ASK,), **settings}
     async with memory_app({"shop": upstream}, Settings(**settings), store_url=store_url) as app:
-        place = Shop(app, upstream.tools)
+        place = Shop(app, upstream.tools, upstream)
         yield place
 
 
@@ -227,7 +228,7 @@ async def test_a_server_named_like_a_module_is_named_as_programs_call_it() -> No
     upstream = FakeUpstream({"now": order}, definitions={"now": {"inputSchema": NUMBERS}})
     settings = Settings(programs=ProgramSettings(offer="on"))
     async with memory_app({"time": upstream}, settings) as app:
-        place = Shop(app, upstream.tools)
+        place = Shop(app, upstream.tools, upstream)
 
         assert await place.value("(await time_.now(number=2))['total']") == 3.0
         for code in ("await time.now(number=2)", "import time\nawait time_.now(time.now())"):
@@ -241,7 +242,7 @@ async def test_a_program_for_a_server_without_tools_is_told_so() -> None:
     servers = {"shop": FakeUpstream({"list": order}), "depot": depot}
     settings = Settings(programs=ProgramSettings(offer="on"))
     async with memory_app(servers, settings, store_url="sqlite://") as app:
-        text = await Shop(app, {}).error("await depot.count(number=1)")
+        text = await Shop(app, {}, FakeUpstream()).error("await depot.count(number=1)")
 
         assert "The server 'depot' has no tools yet" in text
 
@@ -633,6 +634,32 @@ async def test_a_rejected_call_is_an_exception() -> None:
 
         assert result["content"][0]["text"] == "no"
         assert place.refunded == []
+
+
+async def test_a_program_waits_until_the_tool_that_it_calls_is_no_longer_quarantined() -> None:
+    """Regression: it was continued, failed since there was no such function, and was lost."""
+    async with shop(quarantine="changed") as place:
+        parked = program_id(await place.error("await shop.refund(1)"))
+        await place.approve_all()
+        place.upstream.definitions["refund"] = {
+            "inputSchema": NUMBERS,
+            "description": "Refund it twice.",
+        }
+        await place.upstream.announce()
+        with anyio.fail_after(HANG_S):
+            while place.app.gateway.visible.tool_or_none(me(), "shop:refund") is not None:
+                await anyio.sleep(0.01)
+        text = await place.error(resume=parked)
+        assert "stays parked" in text
+        assert "is quarantined" in text
+
+        quarantine = place.app.gateway.manage.quarantine
+        await quarantine.decide(me(), "shop", "refund", kind="tool", accept=True)
+        text = (await place.send(resume=parked))["content"][0]["text"]
+        if "has to approve" in text:  # the approval was of the tool as it was
+            await place.approve_all()
+            text = (await place.send(resume=parked))["content"][0]["text"]
+        assert text == "refunded 1"
 
 
 async def test_a_client_that_can_be_asked_is_asked_by_the_program() -> None:

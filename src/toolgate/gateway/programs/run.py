@@ -31,6 +31,9 @@ class ParkedCall:
     function: str
     """The called function."""
 
+    key: str
+    """The key of its tool."""
+
     arguments: Json
     """The arguments, by name."""
 

@@ -289,6 +289,7 @@ class ProgramService:
         snapshot = b64decode(str(body.get("snapshot")))
         self._check_genuine(program_id, body, snapshot)
         parked = [ParkedCall(**call) for call in json_array(body["calls"])]
+        await self._check_tools(caller, program_id, parked)
         if "requestState" not in params and _can_answer(peer) and _has_open_question(parked):
             return self._question(program_id, parked)
         # If several requests resume it, in any process, only one succeeds.
@@ -328,6 +329,29 @@ class ProgramService:
         if result.get("resultType") != "input_required":
             await self._store.approvals.programs.remove(program_id)
         return result
+
+    async def _check_tools(
+        self, caller: Caller, program_id: str, calls: Iterable[ParkedCall]
+    ) -> None:
+        """Leave a program parked while a tool is not there that it waits to call.
+
+        Its server may be starting, or the tool may be quarantined: continued, the program would
+        fail, and what it has done so far would be lost.
+        """
+        for call in calls:
+            await self._visible.wait_first_listing(caller, call.key)
+            try:
+                self._visible.authorize(caller, call.key)
+            except ToolgateError as error:
+                stays_parked = ProgramError(
+                    f"The program {program_id} stays parked, since it cannot make its call of"
+                    f" {call.function}: {error.failed}",
+                    detail=error.detail,
+                    allowed=error.allowed,
+                    hint=f"{error.hint} Then resume it again.".lstrip(),
+                )
+                stays_parked.retryable = True
+                raise stays_parked from error
 
     async def _finish(
         self,
@@ -381,6 +405,7 @@ class ProgramService:
             return ParkedCall(
                 call_id=call.call_id,
                 function=call.function,
+                key=run.names[call.function],
                 arguments=self._named(run, call),
                 approval_id=error.approval_id,
             )
@@ -402,6 +427,7 @@ class ProgramService:
             return ParkedCall(
                 call_id=call.call_id,
                 function=call.function,
+                key=key,
                 arguments=arguments,
                 request_state=result.get("requestState"),
                 questions=json_object(result.get("inputRequests")),

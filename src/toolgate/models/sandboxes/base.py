@@ -199,6 +199,7 @@ class Sandbox(Protocol):
         Raises:
             ProgramError: It cannot be parsed, or its types are wrong.
         """
+        ...
 
     def restore(
         self, snapshot: bytes, functions: tuple[HostFunction, ...]

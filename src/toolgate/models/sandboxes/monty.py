@@ -148,7 +148,8 @@ class MontySandbox:
 
     async def check(self, program: Program) -> None:
         """Check a program without running any of it."""
-        program = replace(program, limits=replace(program.limits, run_s=0))
+        # Not a time limit of 0: a process that takes a second longer is killed, and the check may.
+        program = replace(program, limits=replace(program.limits, memory_mb=0))
         async with self._new(program) as (execution, program, digest):
             await execution.check(program)
             self._note_fitting(digest)
@@ -266,7 +267,7 @@ class MontyExecution:
             await self._turn(partial(self._begin, program, is_checked=False))
 
     async def check(self, program: Program) -> None:
-        """Report what is wrong with a program whose time limit is 0, so that nothing of it runs."""
+        """Report what is wrong with a program that may use no memory, so that it does not run."""
         try:
             await self._attempt(partial(self._feed, program, is_checked=program.is_checked))
         except MontyTypingError as error:

@@ -144,6 +144,7 @@ class ProgramRepository(Protocol):
 
         Of concurrent calls, one succeeds.
         """
+        ...
 
     async def get(self, program_id: str) -> StoredProgram | None:
         """A program; None if it does not exist. The caller checks owner and expiry."""
@@ -151,6 +152,7 @@ class ProgramRepository(Protocol):
 
     async def first_waiting(self, program_ids: Sequence[str], *, now: str) -> str | None:
         """Which of these programs has been waiting longest; None: none waits, or they expired."""
+        ...
 
     async def claim(self, program_id: str, *, now: str) -> bool:
         """Change `waiting` to `running`. False if someone else did, or it has expired."""

@@ -32,12 +32,12 @@ class FailedServer:
     is_stored: bool
     """Whether it is in the store, so that no file has a table for it."""
 
-    def edit(self, change: str, where: str, *, again: str) -> str:
+    def edit(self, change: str, where: str = "of [server.{}]", *, again: str) -> str:
         """Say how to change its configuration; a stored server has to be added again.
 
         Args:
             change: What to change, as an instruction, such as `correct url`.
-            where: Where a file has it, with `{}` for the name, such as `of [server.{}]`.
+            where: Where a file has it, with `{}` for the name.
             again: What follows the name in the command that adds it.
         """
         if not self.is_stored:
@@ -108,9 +108,9 @@ def _cause(
     )
 
 
-def _corrected(server: FailedServer, change: str, where: str, *, again: str) -> str:
+def _corrected(server: FailedServer, change: str, *, again: str) -> str:
     """Say how to change the configuration, and how to try it; adding a server tries it too."""
-    edit = server.edit(change, where, again=again)
+    edit = server.edit(change, again=again)
     return edit if server.is_stored else f"{edit}. Then: toolgate servers test {server.name}"
 
 
@@ -173,7 +173,7 @@ def _other_name(match: re.Match[str], server: FailedServer) -> Cause:
     del match
     return Cause(
         found="The TLS certificate of the server is for another host name.",
-        hint=server.edit("Use a name from the certificate in url", "of [server.{}]", again=_URL),
+        hint=server.edit("Use a name from the certificate in url", again=_URL),
     )
 
 
@@ -206,7 +206,6 @@ def _no_tls(match: re.Match[str], server: FailedServer) -> Cause:
         found="The server does not speak TLS on this port.",
         hint=server.edit(
             "If it serves plain HTTP, write http:// for https:// in url",
-            "of [server.{}]",
             again=_URL,
         ),
     )
@@ -267,7 +266,7 @@ def _node_module(match: re.Match[str], server: FailedServer) -> Cause:
     return Cause(
         found=f"Node.js finds no module {match['module']!r}.",
         hint="Install and build the server: npm install && npm run build. Or "
-        + server.edit("correct the path in args", "of [server.{}]", again=_COMMAND),
+        + server.edit("correct the path in args", again=_COMMAND),
     )
 
 
@@ -276,14 +275,14 @@ def _npm_package(match: re.Match[str], server: FailedServer) -> Cause:
         found=f"The npm registry has no package {match['package']!r}.",
         hint="Search for it: npm search "
         f"{match['package'].partition('@')[0] or match['package']}. Then "
-        + server.edit("correct its name in args", "of [server.{}]", again=_COMMAND),
+        + server.edit("correct its name in args", again=_COMMAND),
     )
 
 
 def _python_package(match: re.Match[str], server: FailedServer) -> Cause:
     return Cause(
         found=f"The Python package index has no package {match['package']!r}.",
-        hint=_corrected(server, "Correct its name in args", "of [server.{}]", again=_COMMAND),
+        hint=_corrected(server, "Correct its name in args", again=_COMMAND),
     )
 
 
@@ -309,15 +308,14 @@ def _port_taken(match: re.Match[str], server: FailedServer) -> Cause:
     return Cause(
         found="It listens on a port that another program uses.",
         hint="Stop the other program, or "
-        + server.edit("give it another port in args or env", "of [server.{}]", again=_COMMAND),
+        + server.edit("give it another port in args or env", again=_COMMAND),
     )
 
 
 def _nobody_listens(match: re.Match[str], server: FailedServer) -> Cause:
     return Cause(
         found=f"Nothing listens at {match['url']}.",
-        hint="Start that server, or "
-        + _corrected(server, "correct url", "of [server.{}]", again=_URL),
+        hint="Start that server, or " + _corrected(server, "correct url", again=_URL),
     )
 
 
@@ -326,7 +324,7 @@ def _no_endpoint(match: re.Match[str], server: FailedServer) -> Cause:
     return Cause(
         found=f"{match['url']} answers with {what}, not as an MCP server.",
         hint="See its documentation: its path is often /mcp or /sse. "
-        + _corrected(server, "Correct url", "of [server.{}]", again=_URL),
+        + _corrected(server, "Correct url", again=_URL),
     )
 
 
@@ -341,9 +339,7 @@ def _wants_login(match: re.Match[str], server: FailedServer) -> Cause:
 def _is_reset(match: re.Match[str], server: FailedServer) -> Cause:
     return Cause(
         found=f"{match['url']} ends the connection without an answer.",
-        hint=_corrected(
-            server, "If it speaks TLS, write https:// in url", "of [server.{}]", again=_URL
-        ),
+        hint=_corrected(server, "If it speaks TLS, write https:// in url", again=_URL),
     )
 
 
@@ -358,14 +354,14 @@ def _no_folder(match: re.Match[str], server: FailedServer) -> Cause:
 def _python_file(match: re.Match[str], server: FailedServer) -> Cause:
     return Cause(
         found=f"Python finds no file {match['file']!r}.",
-        hint=_corrected(server, "Correct the path in args", "of [server.{}]", again=_COMMAND),
+        hint=_corrected(server, "Correct the path in args", again=_COMMAND),
     )
 
 
 def _required_argument(match: re.Match[str], server: FailedServer) -> Cause:
     return Cause(
         found=f"It lacks arguments: {match['names'].strip()}.",
-        hint=_corrected(server, "Add them to args", "of [server.{}]", again=_COMMAND),
+        hint=_corrected(server, "Add them to args", again=_COMMAND),
     )
 
 

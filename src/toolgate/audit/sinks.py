@@ -215,7 +215,6 @@ class _OtelSink:
             exporting = import_module("opentelemetry.exporter.otlp.proto.http._log_exporter")
             self._logs: Any = import_module("opentelemetry._logs")
             self._sdk: Any = import_module("opentelemetry.sdk._logs")
-            self._results: Any = import_module("opentelemetry.sdk._logs.export")
             resources: Any = import_module("opentelemetry.sdk.resources")
             self._scopes: Any = import_module("opentelemetry.sdk.util.instrumentation")
         except ModuleNotFoundError as error:

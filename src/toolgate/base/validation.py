@@ -251,14 +251,14 @@ def check_ranges(options: object, ranges: Mapping[str, tuple[float, float]]) -> 
             raise unfit(name, value, f"{_plain(low)} to {_plain(high)}")
 
 
-def check_url(url: str, name: str = "url") -> None:
-    """Check that a URL is an HTTP address.
+def check_url(url: str) -> None:
+    """Check that the option `url` is an HTTP address.
 
     Raises:
         OptionError: It is not.
     """
     if not url.startswith(("http://", "https://")):
-        raise unfit(name, url, "addresses with http:// or https://")
+        raise unfit("url", url, "addresses with http:// or https://")
 
 
 def unfit(option: str, value: object, allowed: str, *, hint: str = "") -> OptionError:

@@ -1,7 +1,7 @@
 """Evaluates answers: retrieval, correctness, and support by documents."""
 
 import re
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 from time import perf_counter
@@ -124,7 +124,6 @@ async def measure_variant(
     variant: TurnVariant,
     *,
     judge: str,
-    on_answer: Callable[[JudgedAnswer], None] = lambda _: None,
 ) -> AnswerRun:
     """Ask all questions, each in a new conversation, and judge the answers.
 
@@ -135,17 +134,13 @@ async def measure_variant(
         questions: The questions.
         variant: Settings of the turns.
         judge: Name of the model that judges.
-        on_answer: Called with each result.
 
     Raises:
         ArgumentError: A setting does not exist or has an invalid value.
         UnknownModelError: The model does not exist.
     """
-    answers: list[JudgedAnswer] = []
-    async for answer in _judged(gateway, chat, caller, questions, variant, judge):
-        answers.append(answer)
-        on_answer(answer)
-    return AnswerRun(variant=variant, answers=tuple(answers))
+    judged = _judged(gateway, chat, caller, questions, variant, judge)
+    return AnswerRun(variant=variant, answers=tuple([answer async for answer in judged]))
 
 
 async def _judged(

@@ -43,9 +43,7 @@ async def serve_stdio(app: "App") -> None:
     await _with_client(work, settings.max_body_bytes)
 
 
-async def attach_stdio(
-    url: str, key: str = "", *, settings: ServeSettings | None = None, folder: str = ""
-) -> None:
+async def attach_stdio(url: str, key: str, *, folder: str = "") -> None:
     """Relay between standard input and a running gateway until the client closes its side.
 
     Relays both eras, notifications and requests to the client. If the gateway goes away,
@@ -55,10 +53,9 @@ async def attach_stdio(
     Args:
         url: Address of the gateway, such as `http://127.0.0.1:7420`.
         key: Key in the gateway's run file.
-        settings: Limits for messages.
         folder: Working directory of the client; that of the gateway may differ.
     """
-    limits = settings or ServeSettings()
+    limits = ServeSettings()
     relay: Any = await anyio.to_thread.run_sync(import_module, "toolgate.server.mcp.relay")
 
     async def work(reader: LineReader, writer: LineWriter) -> None:

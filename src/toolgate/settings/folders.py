@@ -118,9 +118,9 @@ def data_dir(environ: Mapping[str, str] | None = None) -> Path:
     return _folder("XDG_DATA_HOME", ".local/share", "LOCALAPPDATA", environ)
 
 
-def learned_dir(environ: Mapping[str, str] | None = None) -> Path:
+def learned_dir() -> Path:
     """Return the folder for models trained on example prompts, in the data folder."""
-    return data_dir(environ) / "learned"
+    return data_dir() / "learned"
 
 
 def run_dir(environ: Mapping[str, str] | None = None) -> Path:
@@ -146,17 +146,17 @@ def read_audit_key(environ: Mapping[str, str] | None = None) -> bytes | None:
         raise _unusable_key(path, error) from error
 
 
-def audit_key(environ: Mapping[str, str] | None = None) -> bytes:
+def audit_key() -> bytes:
     """Return the signing key as `read_audit_key`; if there is none, create the file.
 
     Raises:
         SettingError: The variable or the file holds no key, or the file cannot be read or
             created.
     """
-    key = read_audit_key(environ)
+    key = read_audit_key()
     if key is not None:
         return key
-    path = audit_files(environ)[0]
+    path = audit_files()[0]
     try:
         create_private_folder(path.parent)
         with contextlib.suppress(FileExistsError):
@@ -180,18 +180,18 @@ def _unusable_key(path: Path, error: OSError) -> SettingError:
     )
 
 
-def credential_key(environ: Mapping[str, str] | None = None) -> tuple[str, str]:
+def credential_key() -> tuple[str, str]:
     """Return `TOOLGATE_CREDENTIALS_KEY` and `TOOLGATE_CREDENTIALS_KEY_OLD`, or empty."""
-    environment = _of(environ)
+    environment = current_environment()
     return (
         environment.get("TOOLGATE_CREDENTIALS_KEY", ""),
         environment.get("TOOLGATE_CREDENTIALS_KEY_OLD", ""),
     )
 
 
-def credential_key_file(environ: Mapping[str, str] | None = None) -> Path:
+def credential_key_file() -> Path:
     """Return the file of the key that encrypts credentials of servers."""
-    return data_dir(environ) / "credentials.key"
+    return data_dir() / "credentials.key"
 
 
 def proxies(environ: Mapping[str, str] | None = None) -> tuple[str, str, tuple[str, ...]]:

@@ -75,13 +75,7 @@ def load(
     return settings
 
 
-def load_errors(
-    config: Path | None = None,
-    imports: Sequence[str | Path] = (),
-    *,
-    environ: Mapping[str, str] | None = None,
-    cwd: Path | None = None,
-) -> list[SettingError]:
+def load_errors(config: Path | None, imports: Sequence[str | Path]) -> list[SettingError]:
     """Return all errors that `load` would raise, where `load` stops at the first.
 
     Each wrong key is left out, and the rest is read again. Errors that only follow from a key
@@ -90,11 +84,8 @@ def load_errors(
     Args:
         config: As for `load`.
         imports: As for `load`.
-        environ: As for `load`.
-        cwd: As for `load`.
     """
-    environ = dict(current_environment()) if environ is None else environ
-    cwd = Path.cwd() if cwd is None else cwd
+    environ, cwd = dict(current_environment()), Path.cwd()
     errors: list[SettingError] = []
     left_out: set[tuple[Path, KeyPath]] = set()
     while True:

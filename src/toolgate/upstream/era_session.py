@@ -72,10 +72,7 @@ class EraSession:
         self.era: Era = "handshake"
         self.version = LEGACY_VERSION
         self.capabilities: Json = {}
-        self.server_info: Json = {}
         self.instructions = ""
-        self.supports_handshake: bool | None = None
-        """Whether a modern server also supports the handshake; None if not tried yet."""
         self._observer = observer
         self._calls: dict[int, ClientCall] = {}
         self._next_call = 0
@@ -300,8 +297,6 @@ class EraSession:
         self.version = MODERN_VERSION
         self.capabilities = json_object(answer.get("capabilities"))
         self.instructions = str(answer.get("instructions") or "")
-        meta = json_object(answer.get("_meta"))
-        self.server_info = json_object(meta.get("io.modelcontextprotocol/serverInfo"))
 
     async def _initialize(self) -> None:
         claimed: Json = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
@@ -323,7 +318,6 @@ class EraSession:
         self.version = str(version)
         self.capabilities = json_object(answer.get("capabilities"))
         self.instructions = str(answer.get("instructions") or "")
-        self.server_info = json_object(answer.get("serverInfo"))
         headers = {"mcp-protocol-version": self.version}
         # Required before other requests:
         # https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle

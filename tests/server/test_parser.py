@@ -5,6 +5,7 @@ from urllib.parse import urlsplit
 
 import anyio
 import orjson
+import pytest
 
 from tests.limits import HANG_S
 from tests.server.http_gateway import headers_for, listening, modern
@@ -74,6 +75,33 @@ async def test_a_long_body_after_a_short_head_is_no_long_head() -> None:
         status, _ = await said(place.url, head(Content__Length=str(len(body))), body)
 
     assert status == 200
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [b"2\r\n{}\r\n0\r\nX: ", b"2\r\n{}\r\n0\r\nX", b"2;"],
+    ids=["value of a trailer", "name of a trailer", "extension of a chunk"],
+)
+async def test_what_is_neither_head_nor_body_has_an_end(begun: bytes) -> None:
+    """The library joins the parts of a header: each megabyte takes longer than the one before."""
+    sent = head(Transfer__Encoding="chunked", Content__Length="") + begun
+    async with listening() as place:
+        status, body = await said(place.url, sent, b"a" * (MAX_HEAD_BYTES + 2**10))
+
+    assert (status, body) == (400, b"The head of the request is too long.")
+
+
+async def test_a_body_in_chunks_of_one_byte_is_read() -> None:
+    """What frames it is longer than a head may be."""
+    text = b'"%s"' % (b"a" * 60_000)
+    call = BODY.replace(b'"hi"', text)
+    chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in call)
+    sent = head(Transfer__Encoding="chunked", Content__Length="")
+    async with listening() as place:
+        status, body = await said(place.url, sent + chunks + b"0\r\n\r\n")
+
+    assert len(chunks) > MAX_HEAD_BYTES
+    assert (status, len(orjson.loads(body)["result"]["content"][0]["text"])) == (200, 60_000)
 
 
 async def test_what_is_no_request_is_refused() -> None:

@@ -24,7 +24,8 @@ CONNECTION = "toolgate.connection"
 """Key of the data about the client connection in a scope."""
 
 MAX_HEAD_BYTES = 256 * 2**10
-"""Largest request line and headers in bytes; the library has no limit of its own."""
+"""Largest request line and headers in bytes, and most bytes in a row that only surround a chunk of
+the body; the library has no limits of its own."""
 
 _MAX_HEADERS = 1_000
 """Largest number of request headers. Chosen: ten times what clients send."""
@@ -66,6 +67,7 @@ class HttpParser(HttpToolsProtocol):
         self._is_in_head = False
         self._is_in_body = False
         self._heads_begun = 0
+        self._has_chunks = False
         self._head_bytes = 0
         self._header_bytes = 0
         self._is_offer = False
@@ -158,13 +160,17 @@ class HttpParser(HttpToolsProtocol):
         if was_in_body:
             self._window_bytes += len(data)
         self._heads_begun = 0
+        self._has_chunks = False
         rest: bytes | None = data
         while rest is not None and not self.transport.is_closing():
             rest = self._feed(rest)
-        if not self._is_in_head:
+        if self._is_in_body:
+            # An extension of a chunk, or headers after the last one: reported at their ends.
+            self._head_bytes = 0 if self._has_chunks else self._head_bytes + len(data)
+        elif not self._is_in_head:
             return
         # A head after another request begins inside the piece, so only later pieces are counted.
-        if self._heads_begun == (0 if was_in_head else 1) and not was_in_body:
+        elif self._heads_begun == (0 if was_in_head else 1) and not was_in_body:
             self._head_bytes += len(data)
         if self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
             self.send_400_response(_HEAD_TOO_LONG)
@@ -198,11 +204,20 @@ class HttpParser(HttpToolsProtocol):
             raise _BadTargetError
         self._is_offer = self.parser.should_upgrade()
         if not self._is_offer:
-            self._is_in_body = True
+            self._is_in_body = self._has_chunks = True
             self._open_window(monotonic())
             super().on_headers_complete()
             if self._open_connections.is_retiring:
                 self.cycle.keep_alive = False
+
+    def on_chunk_header(self) -> None:
+        """Note that a chunk of the body begins; the last, empty one too."""
+        self._has_chunks = True
+
+    def on_body(self, body: bytes) -> None:
+        """Add a part of the body."""
+        self._has_chunks = True
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         """Finish the request."""

@@ -1,5 +1,7 @@
 """Whole turns through the HTTP door, asserted on what the model was sent."""
 
+import json
+
 import anyio
 import pytest
 
@@ -257,3 +259,38 @@ async def test_a_message_of_five_megabytes_leaves_its_thread_usable() -> None:
     assert "characters are left out here" in sent[0]
     assert len(sent[0]) < 200_000
     assert kept == long
+
+
+async def test_huge_arguments_of_a_call_leave_their_thread_usable() -> None:
+    """Later requests have none of them, the history all."""
+    arguments = {"zone": "z" * 200_000}
+    async with chatting(
+        {"tool_calls": [{"name": "clock__now", "arguments": arguments}], "fragment": 9999},
+        fallback={"text": "Yes."},
+        servers={"clock": FakeUpstream(tools={"now": lambda _: text_result("noon")})},
+        model={"context_tokens": 20_000},
+    ) as place:
+        await place.post(
+            "/v1/chat/completions",
+            {"model": "main", "messages": [{"role": "user", "content": "The time on the clock?"}]},
+            x_toolgate_thread="t",
+        )
+        assert await place.text("And now?", thread="t") == "Yes."
+        (call,) = place.model.last["messages"][2]["tool_calls"]
+        kept = (await place.history("t"))["messages"][1]["tool_calls"][0]
+
+    assert call["function"]["arguments"] == "{}"
+    assert json.loads(kept["function"]["arguments"]) == arguments
+
+
+async def test_a_thread_whose_last_turns_fill_the_context_goes_on() -> None:
+    """Their text has about as many tokens as characters, so that fewer turns fit than usual."""
+    long = "字" * 11_000
+    async with chatting(fallback={"text": "Yes."}, model={"context_tokens": 20_000}) as place:
+        said = [await place.text(f"{number} {long}", thread="t") for number in range(4)]
+        last = await place.text("And now?", thread="t")
+        summed = contents(place.model.last, "user")
+
+    assert [*said, last] == ["Yes."] * 5
+    assert summed[-1] == "And now?"
+    assert summed[0].startswith("[The earlier conversation")

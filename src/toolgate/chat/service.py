@@ -196,7 +196,7 @@ class ChatService:
             turn.tool_turns = {key: str(turn_id) for key, turn_id in tool_turns.items()}
             turn.flush = writer.flush
             writer.turn = turn
-            turn.history = await compacted(turn, writer.compaction)
+            turn.history = await compacted(turn, writer.compaction, state.get("messages", []))
             if not choices.history:
                 turn.history = ()
             await writer.flush(state.get("messages", []))

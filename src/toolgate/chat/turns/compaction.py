@@ -14,7 +14,7 @@ from toolgate.types import Json
 log = logging.getLogger(__name__)
 
 _MARGIN_TOKENS = 4_000
-"""Tokens reserved for the system message, tools and the question."""
+"""Tokens reserved for the system message and tools."""
 _DOWN_TO = 0.6
 """Target share of the limit: well below it, so that not every turn changes the prompt's start."""
 _SUMMARY_WORDS = 400
@@ -77,14 +77,26 @@ class Compaction:
         return (Message(role="user", content=_HEAD + self.summary), *stubbed)
 
 
-async def compacted(turn: Turn, compaction: Compaction) -> tuple[Message, ...]:
-    """Compact the history of a turn to the model's context; earlier compactions are kept."""
+async def compacted(
+    turn: Turn, compaction: Compaction, question: Sequence[Message]
+) -> tuple[Message, ...]:
+    """Compact the history of a turn to the model's context; earlier compactions are kept.
+
+    Args:
+        turn: The turn, with its whole history.
+        compaction: What is compacted already; it is changed.
+        question: What has to fit besides the history.
+    """
     models = turn.services.models
     table = models.tables[models.name_of(turn.choices.model or None)]
     limit = int(table.context_tokens * turn.settings.compact_share) - _MARGIN_TOKENS
-    limit = max(limit, table.context_tokens // 4)
+    least = table.context_tokens // 4
+    limit = max(limit, least)
     # A single message must not fill the context: a text is cut to a quarter of it.
     history = tuple(_shortened(message, limit) for message in turn.history)
+    asked = _size(turn, question)
+    if asked < limit:  # else the question is refused, whatever precedes it
+        limit = max(limit - asked, least)
     applied = compaction.applied(history)
     if not turn.choices.history or _size(turn, applied) <= limit:
         return applied
@@ -98,6 +110,11 @@ async def compacted(turn: Turn, compaction: Compaction) -> tuple[Message, ...]:
         if _size(turn, compaction.applied(history)) <= limit * _DOWN_TO:
             break
     if _size(turn, compaction.applied(history)) > limit:
+        for keep_turns in range(turn.settings.keep_turns, -1, -1):
+            boundary = _boundary(history, keep_turns)
+            kept = [message for message in history if _number(message) >= boundary]
+            if _size(turn, kept) <= limit:
+                break
         await _sum_up(turn, compaction, history, boundary)
     applied = compaction.applied(history)
     after = _size(turn, applied)
@@ -140,7 +157,16 @@ async def _sum_up(
 
 
 def _shortened(message: Message, most_chars: int) -> Message:
-    """Return the message, without the middle of texts longer than `most_chars`."""
+    """Return the message, without the middle of texts longer than `most_chars`.
+
+    Longer arguments of calls are left out: part of them would be no JSON.
+    """
+    if any(len(call.arguments) > most_chars for call in message.calls):
+        calls = tuple(
+            replace(call, arguments="{}") if len(call.arguments) > most_chars else call
+            for call in message.calls
+        )
+        message = replace(message, calls=calls)
     if isinstance(message.content, str):
         if len(message.content) <= most_chars:
             return message
@@ -164,8 +190,9 @@ def _boundary(history: Sequence[Message], keep_turns: int) -> int:
     turns: dict[object, int] = {}
     for message in history:
         turns.setdefault(message.notes.get("turn"), _number(message))
-    firsts = sorted(turns.values())
-    return firsts[-keep_turns] if len(firsts) > keep_turns else (firsts[0] if firsts else 0)
+    end = max(map(_number, history), default=0) + 1
+    firsts = [*sorted(turns.values()), end]
+    return firsts[-min(keep_turns + 1, len(firsts))]
 
 
 def _size(turn: Turn, messages: Sequence[Message]) -> int:

@@ -61,7 +61,7 @@ class ResponseId:
         if said[-1]["turn_id"] != self.turn_id:
             await self.messages(threads, caller)
             raise ArgumentError(
-                f"The response {str(self)!r:.60} is not the last one of its conversation.",
+                f"The response {str(self)[:80]!r} is not the last one of its conversation.",
                 hint="Continue the last one, or begin a new conversation.",
             )
 
@@ -87,6 +87,6 @@ class ResponseId:
 
 def _unknown(text: object) -> UnknownResponseError:
     return UnknownResponseError(
-        f"There is no response {str(text)!r:.80}.",
+        f"There is no response {str(text)[:80]!r}.",
         hint="Responses are kept unless 'store' is false, and as long as their thread.",
     )

@@ -192,7 +192,7 @@ class ChatSettings:
     """Share of the model's `context_tokens` above which a thread is compacted; 0.1 to 1.0."""
 
     keep_turns: int = between(4, 1, 1_000)
-    """Number of latest turns that compaction leaves unchanged; 1 to 1,000."""
+    """Number of latest turns that compaction leaves unchanged if they fit; 1 to 1,000."""
 
     approval_wait_s: float = between(0.0, 0, 86_400)
     """How long a streamed turn waits for an approval, in seconds; 0 to 86,400. After that it ends

@@ -95,7 +95,7 @@ async def _change(request: PageRequest) -> Response:
             message = "Dismissed."
         case "reindex":
             collection = await service.reindex(request.caller, name)
-            message = f"The vectors of {collection.passages:,} passages were recomputed."
+            message = f"Recomputed vectors: {collection.passages:,}."
         case "describe":
             await service.make(
                 request.caller, name, description=request.value("description").strip()

@@ -6,6 +6,7 @@ import io
 import json
 import logging
 import re
+from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -169,6 +170,29 @@ async def test_who_is_logged_in_to_the_console_shows_no_token_again(
             assert "Logged in at notes" in await page.text()
         [view] = await place.app.logins.list(Caller.local())
         assert view.subject == "user:anna"
+
+
+async def test_a_caller_leaves_few_logins_unfinished(notes: ProtectedServer) -> None:
+    """The oldest are dropped, none of another caller, and neither are registrations kept."""
+    spec = spec_of(notes, type="oauth", per="user")
+    async with listening(spec, settings=SHARED) as place:
+        anna, eve = await place.token("anna"), await place.token("eve")
+        answers: list[dict[str, str]] = []
+        for number, token in enumerate([anna, *[eve] * 40]):
+            redirect = f"http://127.0.0.1:9/callback/{number}"
+            _, begun = await place.ask(
+                "POST", "servers/notes/login", {"redirect_uri": redirect}, token=token
+            )
+            answers.append(await browse(begun["url"]))
+        rows = await place.app.store.credentials.select()
+        outcomes = [
+            (await place.ask("POST", "servers/notes/login/finish", answers[at], token=token))[0]
+            for at, token in [(0, anna), (1, eve), (-1, eve)]
+        ]
+
+    assert outcomes == [200, 400, 200]
+    kinds = Counter(row.key.kind for row in rows)
+    assert kinds == {"pending": 17, "client": 16}
 
 
 async def test_an_answer_that_another_browser_brings_is_not_taken(

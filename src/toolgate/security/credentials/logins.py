@@ -45,6 +45,9 @@ _MARK = re.compile(r"[A-Za-z0-9_-]{20,100}")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 # Characters of a header or variable. Chosen: servers refuse headers beyond 8 to 16 KiB.
 _MOST = 16 * 2**10
+_MOST_KEPT = 16
+"""Unfinished logins of a caller, and registrations of a server; the oldest are dropped. Chosen:
+nobody has as many windows open, and a dropped registration is repeated."""
 
 
 class Logins:
@@ -331,7 +334,8 @@ class Logins:
         }
         # Unfinished logins are deleted when another one starts.
         await self._desk.vault.delete(kind="pending", before=utc_now(plus_s=-settings.login_s))
-        await self._desk.vault.save(_key_of_pending(state), pending, {}, quietly=True)
+        await self._desk.vault.save(_key_of_pending(state), pending, {"by": by}, quietly=True)
+        await self._desk.vault.keep_newest(_MOST_KEPT, "", kind="pending", by=by)
         url = module.authorize_url(
             target, client=client, redirect=redirect, state=state, challenge=challenge
         )
@@ -359,6 +363,8 @@ class Logins:
         if is_new:
             secret = {"issuer": target.issuer, "client": client}
             await self._desk.vault.save(key, secret, {"issuer": target.issuer}, quietly=True)
+            # Callers choose the redirect address on their machine, and each has its own client.
+            await self._desk.vault.keep_newest(_MOST_KEPT, spec.name, kind="client")
         return client
 
     async def _check_answer(

@@ -86,6 +86,24 @@ class Vault:
         self.forget()
         return await self._rows.delete(**filters)
 
+    async def keep_newest(self, count: int, server: str, *, kind: str, by: str = "") -> None:
+        """Delete the older credentials of a server and kind.
+
+        Args:
+            count: How many are kept.
+            server: Their server; empty for logins in progress.
+            kind: Their kind.
+            by: Only those that this caller started; empty: all.
+        """
+        rows = await self.all(server, kind=kind)
+        if by:
+            rows = [row for row in rows if row.details.get("by") == by]
+        rows.sort(key=lambda row: str(row.details["updated_at"]), reverse=True)
+        for row in rows[count:]:
+            await self.delete(
+                server=server, subject=row.key.subject, kind=kind, project_id=row.key.project_id
+            )
+
     async def pop(self, key: CredentialKey) -> DecryptedCredential | None:
         """Return and delete a credential that can be used once; None if it no longer exists."""
         credential = await self.get(key, fresh=True)

@@ -15,10 +15,11 @@ from tests.limits import HANG_S
 from toolgate.settings import data_dir
 
 ENTRY_POINTS = (
-    ("POST", "/mcp"),
-    ("GET", "/api/v1/servers"),
-    ("POST", "/v1/chat/completions"),
-    ("GET", "/metrics"),
+    ("POST", "/mcp", 401),
+    ("GET", "/api/v1/servers", 401),
+    ("POST", "/v1/chat/completions", 401),
+    ("POST", "/catalog/search", 404),  # not set up for others
+    ("GET", "/metrics", 401),
 )
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 WRONG = "tg_00000000_" + "x" * 43
@@ -35,9 +36,9 @@ def test_refused_logins_are_recorded_at_every_entry_point(
     serving = serve()
     with httpx2.Client(base_url=serving.address, timeout=HANG_S) as client:
         for headers in ({}, {"authorization": f"Bearer {WRONG}"}):
-            for method, path in ENTRY_POINTS:
+            for method, path, status in ENTRY_POINTS:
                 answer = client.request(method, path, headers=headers, json=PING)
-                assert answer.status_code == 401, (path, answer.text)
+                assert answer.status_code == status, (path, answer.text)
         foreign = {"authorization": f"Bearer {bob}", "x-toolgate-project": "other"}
         assert client.get("/api/v1/servers", headers=foreign).status_code == 403
         page = client.get("/console/login").text
@@ -53,15 +54,15 @@ def test_refused_logins_are_recorded_at_every_entry_point(
     records = {record["status"]: record for record in listed.json}
     assert len(listed.json) == 3
     assert {record["target"] for record in listed.json} == {"127.0.0.1"}
-    entry_points = ["mcp", "metrics", "openai", "rest"]
+    entry_points = ["catalog", "mcp", "metrics", "openai", "rest"]
     assert records["no_token"]["detail"]["entry_points"] == entry_points
-    assert records["no_token"]["detail"]["count"] == 4
-    assert records["wrong_token"]["detail"]["entry_points"] == ["console", *entry_points]
-    assert records["wrong_token"]["detail"]["count"] == 5
+    assert records["no_token"]["detail"]["count"] == 5
+    assert records["wrong_token"]["detail"]["entry_points"] == sorted(["console", *entry_points])
+    assert records["wrong_token"]["detail"]["count"] == 6
     assert records["wrong_token"]["caller_id"] == ""
     assert records["wrong_project"]["caller_id"].startswith("token:")
-    assert 'toolgate_login_refusals_total{reason="wrong_token"} 5.0' in metrics
-    assert "127.0.0.1 (5 times)" in shown.out
+    assert 'toolgate_login_refusals_total{reason="wrong_token"} 6.0' in metrics
+    assert "127.0.0.1 (6 times)" in shown.out
     for secret in (admin, bob, WRONG):
         assert secret[12:] not in json.dumps(listed.json)
 

@@ -134,6 +134,18 @@ async def test_a_token_of_a_gateway_that_asks_for_tokens_is_as_good() -> None:
     assert [record.caller_id.partition(":")[0] for record in records] == ["token"]
 
 
+async def test_guessing_a_token_is_slowed_down() -> None:
+    async with asker(Settings(optimization="off", auth="required")) as ask:
+        for _ in range(10):
+            assert (await ask(asking(), "guess"))[0] == 404
+        status, answer, headers = await ask(asking(), "guess")
+        secret = (await ask.app.gateway.admin.create_token(Caller.local(), "other-gateway")).secret
+        known, _, _ = await ask(asking(), secret)
+
+    assert (status, answer["error"]["code"], known) == (429, "credential", 200)
+    assert 0 < int(headers["retry-after"]) <= 60
+
+
 @pytest.mark.parametrize("token", [None, "", "wrong", TOKEN[:-1], f"{TOKEN}x", "ümläut\u20ac"])
 async def test_without_a_token_that_is_known_nothing_is_answered(token: str | None) -> None:
     async with asker() as ask:

@@ -26,7 +26,13 @@ METADATA_PATH = "/.well-known/oauth-protected-resource"
 
 _PROJECT_PATH = "/mcp/p/"
 # Names of entry points in the audit log, by the first segment of the path.
-_ENTRY_POINTS = {"mcp": "mcp", "api": "rest", "v1": "openai", "metrics": "metrics"}
+_ENTRY_POINTS = {
+    "mcp": "mcp",
+    "api": "rest",
+    "v1": "openai",
+    "catalog": "catalog",
+    "metrics": "metrics",
+}
 
 
 def path_project(path: str) -> str | None:

@@ -11,7 +11,7 @@ import hmac
 import logging
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Annotated, NamedTuple, cast
@@ -26,7 +26,7 @@ from toolgate.base.json_text import dumps
 from toolgate.base.logs import REQUEST_ID
 from toolgate.base.names import NO_PROJECT
 from toolgate.base.validation import Input, parse
-from toolgate.errors import AccessError, ArgumentError, ToolgateError
+from toolgate.errors import ArgumentError, CredentialError, ForbiddenError, ToolgateError
 from toolgate.search import (
     SearchableTool,
     SearchRequest,
@@ -36,7 +36,7 @@ from toolgate.search import (
     tools_of,
 )
 from toolgate.server.asgi.authentication import presented_credentials
-from toolgate.server.asgi.errors import send_error
+from toolgate.server.asgi.errors import send_error, send_failure
 from toolgate.server.asgi.parsing.headers import header
 from toolgate.server.asgi.parsing.json_body import HttpError, json_body
 from toolgate.server.asgi.parsing.json_parser import BadMessageError
@@ -82,6 +82,8 @@ class CatalogSearch:
             # The body may not have been read.
             whole = discard_body(_with_challenge(send, error.status), scope, receive)
             await send_error(whole, error.status, error.code, error.message, hint=error.hint)
+        except CredentialError as error:
+            await send_failure(error, self._app, scope, receive, send)
         except TooLargeError:
             message = (
                 f"The request body is larger than {table.max_body_bytes} bytes"
@@ -133,6 +135,7 @@ class CatalogSearch:
 
         Raises:
             HttpError: The token is neither; status 404 if the settings have no tokens.
+            CredentialError: It is one wrong token of too many.
         """
         if self._tokens.table is not table.tokens:
             self._tokens = _ProjectTokens(table.tokens)
@@ -141,12 +144,18 @@ class CatalogSearch:
             project = self._tokens.project_of(token.strip())
             if project is not None:
                 return _Asker(project, f"catalog:{project}"[:200])
-            admission = self._app.gateway.admission
-            # Without `auth = "required"` any token would pass.
-            if admission.required:
-                with suppress(AccessError):
-                    caller = await admission.admit(presented_credentials(scope, {}))
-                    return _Asker(caller.project_id, caller.caller_id)
+        admission = self._app.gateway.admission
+        # Without `auth = "required"` any token would pass.
+        if admission.required:
+            try:
+                caller = await admission.admit(presented_credentials(scope, {}))
+            except CredentialError as error:
+                if error.wait_s:
+                    raise
+            except ForbiddenError:
+                pass  # answered like a token that is unknown
+            else:
+                return _Asker(caller.project_id, caller.caller_id)
         if not table.tokens:
             raise HttpError(
                 404,

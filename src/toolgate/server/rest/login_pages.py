@@ -84,7 +84,9 @@ class LoginPages:
             peer = scope.get("client")
             caller = await self._admission.admit(
                 PresentedCredentials(
-                    authorization=f"Bearer {token}", address=str(peer[0]) if peer else ""
+                    authorization=f"Bearer {token}",
+                    address=str(peer[0]) if peer else "",
+                    entry_point="login",
                 )
             )
         browser = self._browser_of(scope) or secrets.token_urlsafe(32)

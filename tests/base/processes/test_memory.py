@@ -102,4 +102,4 @@ def test_a_process_that_serves_scans_seldom_and_few_objects_at_a_time(scanned: l
     assert gc.get_threshold()[0] > _DEFAULT[0]
     kept = [[number] for number in range(100_000)]
     assert 0 < len(scanned) < len(kept) / _DEFAULT[0]
-    assert max(scanned) < 12_000
+    assert max(scanned) < 3_000

@@ -16,7 +16,6 @@ from pathlib import Path
 from time import perf_counter
 
 import anyio
-import anyio.lowlevel
 import anyio.to_thread
 import numpy as np
 from numpy.typing import NDArray
@@ -111,6 +110,9 @@ class HybridSearch:
         self._vector_cache = VectorCache(vectors, self.metrics)
         self._filler = EmbeddingQueue(embedder, self._vector_cache, self.metrics)
         self._words = LexicalCache(index_file, options.lexical)
+        # Many searches at once hold other tasks up for one half of one search at a time: this lock
+        # gives the event loop up whenever it is taken, and goes to the next search in a later turn.
+        self._turn = anyio.Lock()
         self._asked = QueryVectors(
             embedder,
             timeout_s=options.embed_timeout_s,
@@ -402,10 +404,10 @@ class HybridSearch:
             reading = QueryTexts(
                 query, text, tuple(parts[query]), context, own_vectors.get(query), own_vectors
             )
-            ranking = ranker.rank(state, reading, vectors, request, allowed)
-            # Many searches at once hold other tasks up for one half of their work at a time.
-            await anyio.lowlevel.checkpoint()
-            hits, fit, notice = builder.build(state, ranking, allowed, request, searched)
+            async with self._turn:
+                ranking = ranker.rank(state, reading, vectors, request, allowed)
+            async with self._turn:
+                hits, fit, notice = builder.build(state, ranking, allowed, request, searched)
             (weak if fit == "none" else fitting).append(hits)
             margin = hits[0].fields.get("margin") if hits else None
             if notice and len(request.queries) > 1:

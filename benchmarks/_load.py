@@ -58,6 +58,17 @@ def own_cpu_s(pid: int) -> float:
     return times.user + times.system
 
 
+def processor_wait_s(pid: int) -> float:
+    """Seconds for which the main thread of a process could run and had no processor, so far.
+
+    0 where the system does not say. https://docs.kernel.org/scheduler/sched-stats.html
+    """
+    statistics = Path(f"/proc/{pid}/schedstat")
+    if not statistics.exists():
+        return 0.0
+    return int(statistics.read_text(encoding="ascii").split()[1]) / 1e9
+
+
 def own_rss_mb(pid: int) -> float:
     """Resident memory of a process, without its children."""
     return psutil.Process(pid).memory_info().rss / 2**20

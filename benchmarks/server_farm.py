@@ -4,7 +4,7 @@
 
 `/healthy/N` answers at once, `/slow/N` after `SLOW_S`, and `/flapping/N` closes the connection
 without a response for every other `FLAP_S` seconds. All speak the modern era and have the tool
-`echo`.
+`echo`. `/direct` is any of them, by the name of the tool: a call of `slow3__echo` takes a second.
 """
 
 import asyncio
@@ -29,12 +29,14 @@ _ECHO = {
 
 
 async def _answer(request: web.Request) -> web.StreamResponse:
-    kind = request.match_info["kind"]
+    message = await request.json()
+    kind = request.match_info.get("kind") or _kind_of(message)
+    if kind == "dead":  # there is none here
+        return web.Response(status=502)
     if kind == "flapping" and int(monotonic() / FLAP_S) % 2:
         assert request.transport is not None
         request.transport.close()
         return web.Response()
-    message = await request.json()
     if "id" not in message:
         return web.Response(status=202)
     if message["method"] == "subscriptions/listen":
@@ -50,6 +52,11 @@ async def _answer(request: web.Request) -> web.StreamResponse:
     )
 
 
+def _kind_of(message: dict[str, Any]) -> str:
+    name: str = message.get("params", {}).get("name", "")
+    return name.partition("__")[0].rstrip("0123456789")
+
+
 def _result(message: dict[str, Any]) -> dict[str, Any] | None:
     match message["method"]:
         case "server/discover":
@@ -57,7 +64,7 @@ def _result(message: dict[str, Any]) -> dict[str, Any] | None:
         case "tools/list":
             return {"tools": [_ECHO], "ttlMs": 0, "cacheScope": "private"}
         case "tools/call":
-            text = message["params"]["arguments"]["text"]
+            text = message["params"]["arguments"].get("text", "")
             return {"content": [{"type": "text", "text": text}], "isError": False}
         case _:
             return None
@@ -65,5 +72,6 @@ def _result(message: dict[str, Any]) -> dict[str, Any] | None:
 
 if __name__ == "__main__":
     farm = web.Application()
+    farm.router.add_post("/direct", _answer)
     farm.router.add_post("/{kind}/{number}", _answer)
     web.run_app(farm, host="127.0.0.1", port=int(sys.argv[1]), print=None)

@@ -5,7 +5,9 @@
 A gateway has 200 servers over HTTP: 120 healthy ones, 50 that take a second per call, 20 whose port
 is closed and 10 that flap. There are three phases: as many calls as it can answer for many clients
 at once; half as many calls by 300 clients, while others call the slow, dead and flapping servers,
-search and read the API's description; and twice as many calls as it can answer.
+search and read the API's description; and twice as many calls as it can answer. In the second
+phase, the same clients also call the servers themselves and a proxy that only sends calls on, in
+turn with the gateway, so that what the machine does to all of them shows.
 """
 
 import asyncio
@@ -20,7 +22,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from benchmarks._load import own_cpu_s
+from benchmarks._load import own_cpu_s, processor_wait_s
 from benchmarks._report import Report, Target, main
 from benchmarks._servers import gateway
 from benchmarks.vendored.gateway_bench import Mcp, parse
@@ -28,6 +30,9 @@ from tests.real.processes import RunningGateway, free_port, listening
 
 DEADLINE_S = 15.0
 """Seconds after which a call counts as hung; dead servers are given up earlier."""
+
+_TURNS = 3
+"""Turns of each endpoint in the second phase (chosen: other work on the machine meets all)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +57,9 @@ class Load:
     latencies_s: list[float] = field(default_factory=list[float])
     """Seconds of each successful call to a healthy server."""
     cpu_s: float = 0.0
-    """CPU seconds that the gateway used."""
+    """CPU seconds that the process at the endpoint used."""
+    waited_s: float = 0.0
+    """Seconds that its event loop waited for a processor."""
     refused: int = 0
     """Calls refused because of overload, all with `Retry-After`."""
     failed: Counter[str] = field(default_factory=Counter[str])
@@ -81,6 +88,10 @@ class Tail:
     peak: Load
     half: Load
     double: Load
+    direct: Load
+    """As many calls as in `half`, to the servers themselves."""
+    proxy: Load
+    """As many calls as in `half`, to a proxy that only sends them on."""
     stall: dict[str, Any] | None
     """The event loop's worst stall after the start, as the gateway reports it."""
 
@@ -88,10 +99,12 @@ class Tail:
 class _Crowd:
     """Clients that call healthy servers at a shared rate."""
 
-    def __init__(self, running: RunningGateway, scene: Scene) -> None:
-        self._url = running.url
-        self._pid = running.run.pid
+    def __init__(self, url: str, pid: int, scene: Scene) -> None:
+        self._url = url
+        self._pid = pid
         self._scene = scene
+        self.load = Load()
+        """All calls so far."""
 
     async def call(self, clients: int, seconds: float, rate: float | None) -> Load:
         """Call for some seconds.
@@ -101,15 +114,17 @@ class _Crowd:
             seconds: Duration.
             rate: Calls per second that all clients start; None: each calls without a pause.
         """
-        load = Load()
+        load = self.load
         opened = [Mcp(self._url, "legacy" if n % 2 else "modern") for n in range(clients)]
         await asyncio.gather(*(client.start() for client in opened))
-        began, cpu_s = monotonic(), own_cpu_s(self._pid)
+        began, cpu_s, waited_s = monotonic(), own_cpu_s(self._pid), processor_wait_s(self._pid)
         pause_s = 0.0 if rate is None else clients / rate
         await asyncio.gather(
             *(self._keep_calling(load, one, began + seconds, pause_s) for one in opened)
         )
-        load.seconds, load.cpu_s = monotonic() - began, own_cpu_s(self._pid) - cpu_s
+        load.seconds += monotonic() - began
+        load.cpu_s += own_cpu_s(self._pid) - cpu_s
+        load.waited_s += processor_wait_s(self._pid) - waited_s
         for client in opened:
             client.c.close()
         return load
@@ -129,12 +144,21 @@ class _Crowd:
             elif wait_s:
                 await asyncio.sleep(min(wait_s, max(0.0, end - monotonic())))
 
-    async def disturb(self, number: int, end: float) -> None:
+    async def call_disturbed(self, seconds: float, rate: float) -> None:
+        """Call with five sixths of the clients while the others disturb."""
+        end, disturbing = monotonic() + seconds, self._scene.clients // 6
+        async with asyncio.TaskGroup() as tasks:
+            for number in range(disturbing):
+                tasks.create_task(self._disturb(number, end))
+            await self.call(self._scene.clients - disturbing, seconds, rate)
+
+    async def _disturb(self, number: int, end: float) -> None:
         """Call slow, dead and flapping servers, and search, until a deadline."""
         dice, client = random.Random(number), Mcp(self._url, "modern")
         kinds = [("slow", self._scene.slow), ("dead", self._scene.dead)]
         kinds.append(("flapping", self._scene.flapping))
         while monotonic() < end:
+            await asyncio.sleep(dice.random())  # first, so that not all begin at once
             kind, count = dice.choice(kinds)
             arguments: dict[str, Any] = {"text": "x"}
             name = f"{kind}{dice.randrange(count)}__echo"
@@ -142,7 +166,6 @@ class _Crowd:
                 name, arguments = "tool_discovery", {"query": "echo a text"}
             with suppress(RuntimeError, OSError, EOFError):
                 await client.call("tools/call", {"name": name, "arguments": arguments})
-            await asyncio.sleep(dice.random())
         client.c.close()
 
 
@@ -203,27 +226,52 @@ def run_tail(folder: Path, scene: Scene) -> Tail:
             servers[f"{kind}{number}"] = {"url": f"http://127.0.0.1:{port}/{kind}/{number}"}
     for number in range(scene.dead):
         servers[f"dead{number}"] = {"url": f"http://127.0.0.1:{closed}/dead/{number}"}
-    command = (sys.executable, "-m", "benchmarks.server_farm", str(port))
+    farm, plain = f"http://127.0.0.1:{port}", free_port()
     with (
-        listening(command, port, log=folder / "farm.log"),
+        listening(_module("server_farm", port), port, log=folder / "farm.log") as servers_process,
+        listening(
+            _module("plain_proxy", plain, farm, f"http://127.0.0.1:{closed}"),
+            plain,
+            log=folder / "proxy.log",
+        ) as proxy,
         gateway(folder / "gateway", servers, {"mode": "all"}) as running,
     ):
         running.wait_ready(*(name for name in servers if name.startswith(("healthy", "slow"))))
-        return asyncio.run(_times(running, scene))
+        return asyncio.run(
+            _times(
+                running,
+                scene,
+                direct=_Crowd(f"{farm}/direct", servers_process.pid, scene),
+                proxy=_Crowd(f"http://127.0.0.1:{plain}/mcp", proxy.pid, scene),
+            )
+        )
 
 
-async def _times(running: RunningGateway, scene: Scene) -> Tail:
-    crowd = _Crowd(running, scene)
-    peak = await crowd.call(64, scene.seconds, None)
-    end = monotonic() + scene.seconds
-    async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(asyncio.to_thread(running.page, "/api/v1/openapi.json"))
-        for number in range(scene.clients // 6):
-            tasks.create_task(crowd.disturb(number, end))
-        half = await crowd.call(scene.clients * 5 // 6, scene.seconds, peak.rate / 2)
-    double = await crowd.call(scene.clients, scene.seconds, 2 * peak.rate)
+def _module(name: str, *arguments: object) -> tuple[str, ...]:
+    return (sys.executable, "-m", f"benchmarks.{name}", *map(str, arguments))
+
+
+async def _times(running: RunningGateway, scene: Scene, *, direct: _Crowd, proxy: _Crowd) -> Tail:
+    def crowd() -> _Crowd:
+        return _Crowd(running.url, running.run.pid, scene)
+
+    peak = await crowd().call(64, scene.seconds, None)
+    half = crowd()
+    reading = asyncio.create_task(asyncio.to_thread(running.page, "/api/v1/openapi.json"))
+    for _ in range(_TURNS):
+        for endpoint in (half, direct, proxy):
+            await endpoint.call_disturbed(scene.seconds / _TURNS, peak.rate / 2)
+    await reading
+    double = await crowd().call(scene.clients, scene.seconds, 2 * peak.rate)
     told = await asyncio.to_thread(running.get, "/api/v1/diagnostics")
-    return Tail(peak=peak, half=half, double=double, stall=told["event_loop"]["worst_stall"])
+    return Tail(
+        peak=peak,
+        half=half.load,
+        double=double,
+        direct=direct.load,
+        proxy=proxy.load,
+        stall=told["event_loop"]["worst_stall"],
+    )
 
 
 def measure(quick: bool) -> Report:
@@ -233,16 +281,20 @@ def measure(quick: bool) -> Report:
         tail = run_tail(Path(folder), scene)
     rows = [
         {
-            "time": name,
+            "calls": name,
             "calls/s": load.rate,
             "p50 ms": load.quantile_ms(0.5),
             "p99 ms": load.quantile_ms(0.99),
+            "p99/p50": load.quantile_ms(0.99) / load.quantile_ms(0.5),
+            "waited for a processor %": 100 * load.waited_s / load.seconds,
             "refused": load.refused,
             "failed": load.failed.total(),
         }
         for name, load in (
             ("as many as it answers", tail.peak),
             ("half as many, with disturbance", tail.half),
+            ("  the same without a gateway", tail.direct),
+            ("  the same through a plain proxy", tail.proxy),
             ("twice as many", tail.double),
         )
     ]

@@ -20,7 +20,7 @@ def test_calls_of_healthy_servers_are_answered_beside_slow_dead_and_flapping_one
     Throughput is compared per CPU second: other tests use the processor at the same time.
     """
     tail = run_tail(tmp_path, SCENE)
-    for load in (tail.peak, tail.half, tail.double):
+    for load in (tail.peak, tail.half, tail.direct, tail.proxy, tail.double):
         assert not load.failed
         assert len(load.latencies_s) > SCENE.clients
         assert load.quantile_ms(0.5) < 1000 * SLOW_S

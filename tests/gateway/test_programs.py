@@ -596,6 +596,25 @@ async def test_an_older_client_is_asked_once_about_all_calls_of_a_program() -> N
         assert single.startswith("Run shop:refund with")
 
 
+@pytest.mark.parametrize("code", ["await shop.refund(number=1)", "await shop.paint(number=1)"])
+async def test_the_time_in_which_an_older_client_is_asked_does_not_count(code: str) -> None:
+    """Regression: a person who took longer than `programs.timeout_s` ended the program."""
+
+    left_s: list[float] = []
+
+    class Person(FakePeer):
+        async def ask(self, method: str, params: Json) -> Json:
+            left_s.append(anyio.current_effective_deadline() - anyio.current_time())
+            red = {"action": "accept", "content": {"name": "red"}}
+            return ACCEPT if "Run shop:refund" in params["message"] else red
+
+    peer = Person(era="handshake", capabilities={"elicitation": {}})
+    async with shop() as place:
+        result = await place.send(code, peer=peer, timeout_s=HANG_S / 2)
+        assert "isError" not in result, result
+        assert left_s[0] > HANG_S / 2, "only the limit of this test counts"
+
+
 async def test_calls_that_an_older_client_leaves_open_wait_elsewhere() -> None:
     answers = {"elicitation/create": {"action": "cancel"}}
     peer = FakePeer(era="handshake", capabilities={"elicitation": {}}, answers=answers)

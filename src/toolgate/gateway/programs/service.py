@@ -8,9 +8,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, replace
-from typing import Any, TypeAlias
-
-import anyio
+from typing import TypeAlias
 
 from toolgate.audit import calls_of
 from toolgate.base import json_text
@@ -29,6 +27,7 @@ from toolgate.gateway.meta_tools import ProgramArguments, read_program
 from toolgate.gateway.parts import GatewayContext, ResultParts
 from toolgate.gateway.programs.answers import answer_of, result_of
 from toolgate.gateway.programs.approval_list import continuation_of, parked_error, questions_of
+from toolgate.gateway.programs.deadline import ProgramDeadline
 from toolgate.gateway.programs.helpers import HELPER_FUNCTIONS, ProgramHelpers, is_helper
 from toolgate.gateway.programs.preparation import ProgramPreparation
 from toolgate.gateway.programs.run import Finished, Outcome, Parked, ParkedCall, ProgramRun
@@ -174,11 +173,13 @@ class ProgramService:
             raise ProgramError(
                 "A program cannot run another one.", hint="Call the tools of that one in it."
             )
+        longest_s = self._rules.timeout_s
+        deadline = ProgramDeadline(min(request.timeout_s or longest_s, longest_s))
         if peer is not None and peer.era == "handshake":
-            peer = CollectingPeer(peer)
+            peer = CollectingPeer(peer, asking=deadline.paused)
         token = _NESTED.set(True)
         try:
-            return await self._run(caller, request, params, peer, prepare, saved_ids)
+            return await self._run(caller, request, params, peer, prepare, saved_ids, deadline)
         finally:
             _NESTED.reset(token)
 
@@ -227,16 +228,19 @@ class ProgramService:
         peer: Peer | None,
         prepare: PrepareArguments,
         saved_ids: Sequence[str],
+        deadline: ProgramDeadline,
     ) -> Json:
         state = params.get("requestState")
         program_id = request.resume
         if state is not None:
             program_id = self._id_in(state)
         if program_id:
-            return await self._resume(caller, request, program_id, params, peer, prepare, saved_ids)
+            return await self._resume(
+                caller, request, program_id, params, peer, prepare, saved_ids, deadline
+            )
         program = self._preparation.program(caller, request)
         if request.dry_run:
-            with self._deadline(request.timeout_s), self._advising(caller, request.code):
+            with deadline, self._advising(caller, request.code):
                 await self._opened().check(program)
             return self._preparation.tools_named(caller, program)
         run = _Run(
@@ -255,7 +259,7 @@ class ProgramService:
         async with receipt as done:
             with (
                 calls_of(receipt.record_id),
-                self._deadline(request.timeout_s),
+                deadline,
                 self._advising(caller, request.code),
             ):
                 async with self._opened().start(program) as execution:
@@ -272,6 +276,7 @@ class ProgramService:
         peer: Peer | None,
         prepare: PrepareArguments,
         saved_ids: Sequence[str],
+        deadline: ProgramDeadline,
     ) -> Json:
         stored = await self._store.approvals.programs.get(program_id)
         is_own = stored is not None and (stored.project_id, stored.caller_id) == (
@@ -318,7 +323,7 @@ class ProgramService:
         )
         try:
             async with receipt as done:
-                with calls_of(parent), self._deadline(request.timeout_s):
+                with calls_of(parent), deadline:
                     async with self._opened().restore(snapshot, HELPER_FUNCTIONS) as execution:
                         result = await self._finish(run, request, execution, again, parent)
                 done(result)
@@ -447,9 +452,6 @@ class ProgramService:
             self._sandbox = self._open_sandbox()
         return self._sandbox
 
-    def _deadline(self, asked_s: float) -> _Deadline:
-        return _Deadline(min(asked_s or self._rules.timeout_s, self._rules.timeout_s))
-
     @contextmanager
     def _advising(self, caller: Caller, code: str) -> Generator[None]:
         """Add advice to the errors of a program."""
@@ -552,26 +554,6 @@ def _repeated(calls: Iterable[ParkedCall]) -> Mapping[int, HostCall]:
         )
         for call in calls
     }
-
-
-class _Deadline:
-    """Stops a program that takes too long, with an error that says so."""
-
-    def __init__(self, timeout_s: float) -> None:
-        self._timeout_s = timeout_s
-        self._scope = anyio.fail_after(timeout_s)
-
-    def __enter__(self) -> None:
-        self._scope.__enter__()
-
-    def __exit__(self, *error: Any) -> bool | None:
-        try:
-            return self._scope.__exit__(*error)
-        except TimeoutError:
-            raise ProgramError(
-                f"The program and its calls took longer than {self._timeout_s:g} seconds.",
-                hint="The audit log has the calls that it made. Make it do less.",
-            ) from None
 
 
 def _digest_of(body: Json, snapshot: bytes) -> str:

@@ -10,7 +10,7 @@ call runs twice, whatever is killed and when.
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from time import time
@@ -404,8 +404,10 @@ class Approvals:
                 comment=comment,
             )
 
-    async def ask_together(self, peer: Peer, questions: Json, approval_ids: Iterable[str]) -> Json:
+    async def ask_together(self, peer: Peer, questions: Json, approval_ids: Sequence[str]) -> Json:
         """Ask the person at a client of the handshake era, until all approvals are decided.
+
+        Without approvals, until everything is answered.
 
         Args:
             peer: The client.
@@ -430,7 +432,8 @@ class Approvals:
             tasks.start_soon(ask)
             for approval_id in approval_ids:
                 await self.wait(approval_id, within_s=self._settings().expire_s)
-            tasks.cancel_scope.cancel()
+            if approval_ids:
+                tasks.cancel_scope.cancel()
         return answers
 
     async def _ask(

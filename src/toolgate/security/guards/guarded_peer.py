@@ -1,6 +1,7 @@
 """Clients as guarded calls see them: what servers send is checked, approvals can be collected."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
 
 from toolgate.errors import CannotAskError, GuardError
 from toolgate.security.guards.call_guard import CallGuard
@@ -59,6 +60,23 @@ class CollectingPeer(_WrappedPeer):
 
     Its calls give questions about approvals as results instead of asking them one by one.
     """
+
+    def __init__(
+        self, peer: Peer, *, asking: Callable[[], AbstractContextManager[None]] = nullcontext
+    ) -> None:
+        """Wrap a peer.
+
+        Args:
+            peer: The client.
+            asking: Entered while the person at the client is asked.
+        """
+        super().__init__(peer)
+        self._asking = asking
+
+    async def ask(self, method: str, params: Json) -> Json:
+        """Ask the client; see `Peer.ask`."""
+        with self._asking():
+            return await super().ask(method, params)
 
 
 class GuardedPeer(_WrappedPeer):

@@ -13,9 +13,9 @@ import uvicorn
 
 from benchmarks.vendored import llm_double
 from tests.limits import HANG_S
+from tests.serving import serving
 from toolgate.app.app import App
 from toolgate.documents import NewDocument
-from toolgate.server.http import serve
 from toolgate.settings import ChatSettings, ModelTable, PackSettings, Settings
 from toolgate.testing import memory_app
 from toolgate.types import Caller, Json, json_array, json_object
@@ -216,20 +216,6 @@ async def chatting(
             aiohttp.ClientSession() as session,
         ):
             yield ChatGateway(url, app, double, session)
-
-
-@asynccontextmanager
-async def serving(app: App) -> AsyncIterator[str]:
-    """The doors of an app, on a free port."""
-    ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    task = asyncio.create_task(serve(app, port=0, on_ready=ready.set_result))
-    try:
-        with anyio.fail_after(HANG_S):
-            await asyncio.wait({task, ready}, return_when=asyncio.FIRST_COMPLETED)
-        yield ready.result()
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 def roles(body: Json) -> list[str]:

@@ -3,7 +3,6 @@
 Browser: Debian's `chromium`. `tests/real/setup.py` installs it, playwright-core and axe-core.
 """
 
-import asyncio
 import json
 import subprocess
 import sys
@@ -19,7 +18,7 @@ from tests.chat.chat_gateway import scripted
 from tests.console.console_client import notes
 from tests.limits import HANG_S
 from tests.real.setup import Browser, ensure_browser
-from toolgate.server.http import serve
+from tests.serving import serving
 from toolgate.settings import AuditSettings, ChatSettings, GuardTable, ModelTable, Settings
 from toolgate.testing import memory_app
 from toolgate.types import Caller, Json
@@ -48,25 +47,15 @@ def seen(browser: Browser) -> Json:
 
 
 async def _browse(browser: Browser) -> Json:
-    ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     async with (
         scripted(fallback={"text": "One note is there."}) as model,
         memory_app({"notes": notes()}, _with_model(model.url)) as app,
-        anyio.create_task_group() as tasks,
+        serving(app) as base,
     ):
-
-        async def listen() -> None:
-            await serve(app, port=0, on_ready=ready.set_result)
-
-        tasks.start_soon(listen)
-        with anyio.fail_after(HANG_S):
-            base = await ready
         made = await app.gateway.admin.create_token(Caller.local(), "me", roles=["admin"])
         command = [browser.node, str(SCRIPT), str(browser.modules), browser.program, base]
         command += [made.secret, json.dumps(ECHO)]
-        done = await anyio.to_thread.run_sync(_run, command)
-        tasks.cancel_scope.cancel()
-        return done
+        return await anyio.to_thread.run_sync(_run, command)
     raise AssertionError("the gateway did not end")
 
 

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.limits import HANG_S
-from tests.search.services import TOKEN, serving
+from tests.search.services import TOKEN, service_settings
 from toolgate.errors import OptionError
 from toolgate.gateway.meta_tools import DiscoverRequest
 from toolgate.search import Hit, SearchableTool, SearchAnswer, SearchRequest
@@ -296,7 +296,7 @@ async def test_the_settings_put_it_behind_a_search_and_behind_the_service_for_ot
     upstream = FakeUpstream({"read_file": done, "write_file": done, "list_files": done})
     async with fake_service(lambda _: chat_reply([pick(2, 0.9, "lists them")])) as service:
         options = {"llm": {"url": f"{service.url}/v1", "model": "m"}}
-        table = replace(serving().catalog_search, selector="llm")
+        table = replace(service_settings().catalog_search, selector="llm")
         settings = Settings(
             optimization="bm25",
             search=SearchSettings(selector="llm", options=options),

@@ -1,6 +1,5 @@
 """`auth = "required"` through real doors: 401, 403, sessions, streams, revocation, REST."""
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,8 +13,8 @@ import pytest
 
 from tests.limits import HANG_S
 from tests.server.http_gateway import INITIALIZE, headers_for, modern, post
+from tests.serving import serving
 from toolgate.app.app import App
-from toolgate.server.http import serve
 from toolgate.settings import LimitSettings, PermissionTable, ProjectTable, Settings
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Json
@@ -48,23 +47,9 @@ def upstream(name: str) -> FakeUpstream:
 @asynccontextmanager
 async def shared(settings: Settings = SETTINGS) -> AsyncIterator[Place]:
     """A shared gateway on a free port, over a store of its own."""
-    ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-
-    def on_ready(url: str) -> str:
-        ready.set_result(url)
-        return LOCAL_KEY
-
     servers = {name: upstream(name) for name in ("notes", "files", "time")}
-    async with memory_app(servers, settings) as app, anyio.create_task_group() as tasks:
-
-        async def work() -> None:
-            await serve(app, port=0, on_ready=on_ready)
-
-        tasks.start_soon(work)
-        with anyio.fail_after(HANG_S):
-            url = await ready
+    async with memory_app(servers, settings) as app, serving(app, key=LOCAL_KEY) as url:
         yield Place(url=url, app=app)
-        tasks.cancel_scope.cancel()
 
 
 LIST = modern("tools/list")

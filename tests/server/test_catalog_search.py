@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.limits import HANG_S
-from tests.search.services import OTHER, TOKEN, search_service, serving
+from tests.search.services import OTHER, TOKEN, search_service, service_settings
 from toolgate.app.app import App
 from toolgate.errors import ArgumentError, UnknownPluginError
 from toolgate.search import catalog_search_schema
@@ -100,7 +100,7 @@ class Asker:
 
 @asynccontextmanager
 async def asker(settings: Settings | None = None) -> AsyncGenerator[Asker]:
-    async with memory_app({}, settings or serving()) as app:
+    async with memory_app({}, settings or service_settings()) as app:
         made = Asker(app)
         try:
             yield made
@@ -159,7 +159,7 @@ async def test_without_a_token_that_is_known_nothing_is_answered(token: str | No
 
 async def test_a_token_may_stand_in_the_settings_as_its_hash() -> None:
     hashed = f"sha256:{hashlib.sha256(TOKEN.encode()).hexdigest()}"
-    async with asker(serving(tokens={"a": (OTHER, hashed)})) as ask:
+    async with asker(service_settings(tokens={"a": (OTHER, hashed)})) as ask:
         assert (await ask(asking(), TOKEN))[0] == 200
         assert (await ask(asking(), OTHER))[0] == 200
         assert (await ask(asking(), hashed))[0] == 401
@@ -182,7 +182,7 @@ async def test_a_token_is_for_its_project_alone(project: str | None, expected: i
 async def test_tokens_change_while_running() -> None:
     async with asker() as ask:
         assert (await ask(asking()))[0] == 200
-        await ask.app.reload(replace(serving(tokens={"b": (OTHER,)}), servers=()))
+        await ask.app.reload(replace(service_settings(tokens={"b": (OTHER,)}), servers=()))
 
         assert (await ask(asking()))[0] == 401
         assert (await ask(asking(), OTHER))[0] == 200
@@ -190,7 +190,7 @@ async def test_tokens_change_while_running() -> None:
 
 async def test_a_search_that_is_not_there_is_refused_at_the_start() -> None:
     with pytest.raises(UnknownPluginError, match=r"Set catalog_search\.strategy to one of these"):
-        async with asker(serving("bm52")):
+        async with asker(service_settings("bm52")):
             pass
 
 
@@ -322,7 +322,7 @@ def test_what_the_schema_allows_is_what_is_accepted(body: Json) -> None:
 async def test_what_does_not_fit_is_refused_with_the_reason(
     body: object, status: int, said: str
 ) -> None:
-    async with asker(serving(max_tools=100, max_body_bytes=20_000)) as ask:
+    async with asker(service_settings(max_tools=100, max_body_bytes=20_000)) as ask:
         got, answer, _ = await ask(body)
 
     assert (got, said in answer["error"]["message"]) == (status, True), answer
@@ -373,7 +373,7 @@ async def test_two_requests_with_a_new_list_build_it_once() -> None:
 
 
 async def test_few_lists_are_kept_those_used_last() -> None:
-    async with asker(serving(kept_lists=2)) as ask:
+    async with asker(service_settings(kept_lists=2)) as ask:
         for number in (1, 2, 1, 3):
             await ask(asking(tools=TOOLS[:number]))
         sizes = [len(found.tools) for found in ask.search._lists._entries.values()]
@@ -383,7 +383,7 @@ async def test_few_lists_are_kept_those_used_last() -> None:
 
 async def test_lists_are_kept_within_their_bytes() -> None:
     large = [{**tool, "description": "x" * 20_000} for tool in TOOLS]
-    async with asker(serving(kept_mb=2, max_body_bytes=10**7)) as ask:
+    async with asker(service_settings(kept_mb=2, max_body_bytes=10**7)) as ask:
         assert (await ask(asking(tools=large * 3)))[0] == 200
         assert kept(ask) == []  # too large by itself: searched and forgotten
         for number in range(4):

@@ -1,19 +1,16 @@
 """Headers of clients go on to the servers that list them, and to nobody else."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
-import anyio
 import pytest
 
-from tests.limits import HANG_S
 from tests.server.http_gateway import headers_for, modern, post
+from tests.serving import serving
 from toolgate.app.app import App, open_app
-from toolgate.server.http import serve
 from toolgate.settings import PermissionTable, Settings, StoreSettings
 from toolgate.store import AuditFilter
 from toolgate.testing.echo_server import EchoServer, serve_http, serve_sse
@@ -43,23 +40,15 @@ async def gateway(
 ) -> AsyncIterator[Place]:
     """A gateway over HTTP in front of a server that is to get these headers."""
     server = EchoServer(modern=spec.pop("modern", True))
-    serving = serve_http(server) if kind == "http" else serve_sse(server)
-    ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    async with serving as url:
+    upstream = serve_http(server) if kind == "http" else serve_sse(server)
+    async with upstream as url:
         options = {"url": url, **spec.pop("options", {})}
         behind = ServerSpec(name="a", kind=kind, options=options, forward_headers=names, **spec)
         store = StoreSettings(url="sqlite://")
         values = {"auth": "local"} if settings is None else vars(settings)
         chosen = Settings(**{**values, "servers": (behind,), "store": store})
-        async with open_app(chosen, wait_s=30) as app, anyio.create_task_group() as tasks:
-
-            async def work() -> None:
-                await serve(app, port=0, on_ready=lambda url: ready.set_result(url) or "k" * 43)
-
-            tasks.start_soon(work)
-            with anyio.fail_after(HANG_S):
-                yield Place(url=await ready, app=app, server=server)
-            tasks.cancel_scope.cancel()
+        async with open_app(chosen, wait_s=30) as app, serving(app, key="k" * 43) as address:
+            yield Place(url=address, app=app, server=server)
 
 
 async def call(place: Place, **headers: str) -> Json:

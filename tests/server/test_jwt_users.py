@@ -1,22 +1,17 @@
 """Users of an identity provider are never taken for users of tokens."""
 
-import asyncio
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
-import anyio
 import jwt
 import pytest
 from aiohttp import web
 from cryptography.hazmat.primitives.asymmetric import rsa
 from jwt.algorithms import RSAAlgorithm
 
-from tests.limits import HANG_S
 from tests.server.http_gateway import headers_for, modern, post
-from toolgate.app.app import App
-from toolgate.server.http import serve
+from tests.serving import serving
 from toolgate.settings import AuthnSettings, PermissionTable, Settings
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller
@@ -55,22 +50,6 @@ def signed(issuer: str, **claims: Any) -> str:
     return jwt.encode(body, KEY, algorithm="RS256", headers={"kid": "one"})
 
 
-@asynccontextmanager
-async def listening(app: App) -> AsyncIterator[str]:
-    """The address of a gateway on a free port."""
-    ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-
-    async def work() -> None:
-        await serve(app, port=0, on_ready=lambda url: ready.set_result(url) or "")
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(work)
-        with anyio.fail_after(HANG_S):
-            url = await ready
-        yield url
-        tasks.cancel_scope.cancel()
-
-
 async def names_for(url: str, credential: str) -> list[str]:
     """The tools of servers that a credential shows."""
     headers = {**headers_for(LIST), "Authorization": f"Bearer {credential}"}
@@ -87,7 +66,7 @@ async def test_a_name_chosen_at_a_provider_opens_nothing_that_a_token_user_may(
     servers = {"notes": FakeUpstream({"read": lambda _: text_result("private")})}
     async with (
         memory_app(servers, settings_with(issuer, rules)) as app,
-        listening(app) as url,
+        serving(app) as url,
     ):
         created = await app.gateway.admin.create_token(Caller.local(), "cli", user="anna")
         credential = signed(issuer, preferred_username=chosen_name, projects=["*"])
@@ -102,7 +81,7 @@ async def test_a_name_chosen_at_a_provider_opens_nothing_that_a_token_user_may(
 async def test_a_name_that_shows_approvers_something_else_is_refused(
     issuer: str, name: str
 ) -> None:
-    async with memory_app({}, settings_with(issuer)) as app, listening(app) as url:
+    async with memory_app({}, settings_with(issuer)) as app, serving(app) as url:
         credential = signed(issuer, preferred_username=name)
         headers = {**headers_for(LIST), "Authorization": f"Bearer {credential}"}
         answer = await post(url, LIST, headers)
@@ -126,7 +105,7 @@ async def test_a_rule_for_a_user_of_a_provider_is_for_no_token(issuer: str) -> N
     }
     async with (
         memory_app(servers, settings_with(issuer, *rules)) as app,
-        listening(app) as url,
+        serving(app) as url,
     ):
         created = await app.gateway.admin.create_token(Caller.local(), "cli", user="anna")
         odd = await app.gateway.admin.create_token(Caller.local(), "odd", user="@jwt:anna")

@@ -1,6 +1,5 @@
 """Whatever a model reads of a server is hidden at the MCP endpoint until somebody approves it."""
 
-import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -13,10 +12,10 @@ from sqlalchemy import text
 
 from tests.limits import HANG_S
 from tests.server.http_gateway import headers_for, modern, post
+from tests.serving import serving
 from tests.store.stores import transaction
 from toolgate.app.app import App
 from toolgate.errors import UnknownEntryError
-from toolgate.server.http import serve
 from toolgate.settings import Settings
 from toolgate.store import AuditFilter
 from toolgate.testing import FakeUpstream, memory_app
@@ -113,19 +112,8 @@ class Endpoint:
 async def endpoint(
     upstream: FakeUpstream, settings: Settings = ALL, **options: Any
 ) -> AsyncGenerator[Endpoint]:
-    async with (
-        memory_app({"desk": upstream}, settings, **options) as app,
-        anyio.create_task_group() as tasks,
-    ):
-        ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-
-        async def work() -> None:
-            await serve(app, port=0, on_ready=lambda url: ready.set_result(url) or "")
-
-        tasks.start_soon(work)
-        with anyio.fail_after(HANG_S):
-            yield Endpoint(app, await ready)
-        tasks.cancel_scope.cancel()
+    async with memory_app({"desk": upstream}, settings, **options) as app, serving(app) as url:
+        yield Endpoint(app, url)
 
 
 async def test_poisoned_definitions_are_hidden_until_they_are_approved() -> None:

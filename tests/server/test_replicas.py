@@ -1,6 +1,5 @@
 """Two gateways on one store behind a round robin: what one is told or decides, the other knows."""
 
-import asyncio
 import contextlib
 import itertools
 from collections.abc import AsyncGenerator
@@ -14,10 +13,10 @@ import pytest
 
 from tests.limits import HANG_S
 from tests.server.http_gateway import INITIALIZE, headers_for, modern, post
+from tests.serving import serving
 from tests.store.stores import BOTH, url_of
 from toolgate.app.app import App
 from toolgate.catalog.scanner import QuarantineMode
-from toolgate.server.http import serve
 from toolgate.settings import ApprovalSettings, GuardTable, PermissionTable, Settings
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Json
@@ -108,19 +107,10 @@ async def replicas(
         instructions="Ask before a refund.",
     )
     async with AsyncExitStack() as stack:
-        tasks = await stack.enter_async_context(anyio.create_task_group())
-        stack.callback(tasks.cancel_scope.cancel)
         for _ in range(2):
             servers = {"shop": shop, "people": [ask_somebody]}
             app = await stack.enter_async_context(memory_app(servers, settings, store_url=store))
-            ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-
-            async def work(app: App = app, ready: asyncio.Future[str] = ready) -> None:
-                await serve(app, port=0, on_ready=lambda url: ready.set_result(url) or "k" * 43)
-
-            tasks.start_soon(work)
-            with anyio.fail_after(HANG_S):
-                found.urls.append(await ready)
+            found.urls.append(await stack.enter_async_context(serving(app, key="k" * 43)))
             found.apps.append(app)
         yield found
 

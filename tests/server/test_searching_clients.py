@@ -1,6 +1,5 @@
 """What is listed for clients that search tools themselves, by how they name themselves."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,8 +11,8 @@ import pytest
 
 from tests.limits import HANG_S
 from tests.server.http_gateway import INITIALIZE, modern, post
+from tests.serving import serving
 from toolgate.gateway.listing import Change, searching_clients
-from toolgate.server.http import serve
 from toolgate.settings import PermissionTable, Settings
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Identity, Json
@@ -35,20 +34,11 @@ def shop(tools: int) -> FakeUpstream:
 async def served(
     upstream: FakeUpstream, settings: Settings | None = None
 ) -> AsyncIterator[tuple[str, Any]]:
-    ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     async with (
         memory_app({"shop": upstream}, settings or Settings()) as app,
-        anyio.create_task_group() as tasks,
+        serving(app, key="k" * 43) as url,
     ):
-
-        async def work() -> None:
-            await serve(app, port=0, on_ready=lambda url: ready.set_result(url) or "k" * 43)
-
-        tasks.start_soon(work)
-        with anyio.fail_after(HANG_S):
-            url = await ready
         yield url, app
-        tasks.cancel_scope.cancel()
 
 
 async def listed(url: str, era: str, client: Json) -> tuple[list[Json], str]:

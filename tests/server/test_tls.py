@@ -1,6 +1,5 @@
 """HTTPS without a proxy, a path of its own behind one, and other users of the machine."""
 
-import asyncio
 import ssl
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -8,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-import anyio
 import pytest
 
-from tests.limits import HANG_S
 from tests.security.test_outbound import Authority
+from tests.serving import serving
 from toolgate.errors import SettingError
 from toolgate.server.asgi import local_users
 from toolgate.server.http import serve
@@ -22,18 +20,11 @@ from toolgate.testing import memory_app
 
 @asynccontextmanager
 async def listening(settings: Settings) -> AsyncGenerator[tuple[str, Any]]:
-    ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-
-    def on_ready(url: str) -> str:
-        ready.set_result(url)
-        return "key-of-the-run-file"
-
-    async with memory_app({}, settings) as app, anyio.create_task_group() as tasks:
-        tasks.start_soon(lambda: serve(app, port=0, on_ready=on_ready))
-        with anyio.fail_after(HANG_S):
-            url = await ready
+    async with (
+        memory_app({}, settings) as app,
+        serving(app, key="key-of-the-run-file") as url,
+    ):
         yield url, app
-        tasks.cancel_scope.cancel()
 
 
 async def test_the_gateway_serves_https_itself(tmp_path: Path) -> None:

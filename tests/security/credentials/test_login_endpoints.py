@@ -1,6 +1,5 @@
 """Logins through real doors: REST, the pages of a browser, MCP clients; and no secret anywhere."""
 
-import asyncio
 import html
 import io
 import json
@@ -17,7 +16,6 @@ import anyio
 import pytest
 from yarl import URL
 
-from tests.limits import HANG_S
 from tests.security.credentials.login_gateway import (
     browse,
     caller,
@@ -28,10 +26,10 @@ from tests.security.credentials.login_gateway import (
     until_listed,
 )
 from tests.server.http_gateway import headers_for, modern, post
+from tests.serving import serving
 from toolgate.app.app import App
 from toolgate.base.logs import JsonLines
 from toolgate.errors import RpcError, ToolgateError
-from toolgate.server.http import serve
 from toolgate.settings import Settings
 from toolgate.store import AuditFilter
 from toolgate.testing import FakePeer
@@ -69,13 +67,8 @@ class Place:
 
 @asynccontextmanager
 async def listening(*specs: ServerSpec, settings: Settings | None = None) -> AsyncGenerator[Place]:
-    ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    async with gateway(*specs, settings=settings) as app, anyio.create_task_group() as tasks:
-        tasks.start_soon(lambda: serve(app, port=0, on_ready=ready.set_result))
-        with anyio.fail_after(HANG_S):
-            url = await ready
+    async with gateway(*specs, settings=settings) as app, serving(app) as url:
         yield Place(app=app, url=url)
-        tasks.cancel_scope.cancel()
 
 
 def browser_session() -> aiohttp.ClientSession:

@@ -1,6 +1,5 @@
 """A person at the official client is asked before a call runs, in both eras, over a real socket."""
 
-import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -12,7 +11,7 @@ from mcp import Client
 
 from tests.limits import HANG_S
 from tests.security.guards.test_approvals import Place, shop
-from toolgate.server.http import serve
+from tests.serving import serving
 from toolgate.types import Caller
 
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
@@ -20,22 +19,10 @@ pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprec
 
 @asynccontextmanager
 async def connected(place: Place, mode: Any, **options: Any) -> AsyncGenerator[Client]:
-    ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-
-    def on_ready(url: str) -> str:
-        ready.set_result(url)
-        return ""
-
-    async def work() -> None:
-        await serve(place.app, port=0, on_ready=on_ready)
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(work)
+    async with serving(place.app) as url:
         with anyio.fail_after(HANG_S):
-            url = await ready
             async with Client(f"{url}/mcp", mode=mode, **options) as client:
                 yield client
-        tasks.cancel_scope.cancel()
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])

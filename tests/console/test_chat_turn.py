@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
+import anyio
+
 from tests.chat.chat_gateway import (
     LOOK_UP,
     WITH_DOCUMENTS,
@@ -193,3 +195,18 @@ async def test_an_answer_that_was_cut_off_says_so() -> None:
         await browser.send("chat/cancel", run=query["run"][0])
         page = visible_text(await browser.page(f"thread?name={quote(query['name'][0])}"))
         assert "The turn was cancelled here." in page
+
+
+async def test_a_thread_that_is_opened_from_the_list_shows_its_running_turn() -> None:
+    async with chatting({"text": "word " * 400, "chunk_delay_s": 0.05}) as place:
+        browser = Browser(place)
+        location = await browser.send("chat/send", text="Tell me more", name="story")
+        running = parse_qs(urlsplit(location).query)["run"][0]
+        while not (await place.history("story"))["running"]:
+            await anyio.sleep(0)
+        opened = await browser.page("thread?name=story")
+        await browser.send("chat/cancel", run=running)
+        stopped = await browser.page("thread?name=story")
+
+    assert f"chat/events?run={running}" in opened
+    assert "chat/events" not in stopped

@@ -144,6 +144,8 @@ async def _show(request: PageRequest) -> Response:
         request.caller, name, limit=_PER_PAGE, before=int(before) if before.isdecimal() else None
     )
     run = chat.runs.find(request.caller, request.query_value("run"))
+    if history is not None and (run is None or run.ended is not None):
+        run = chat.runs.find(request.caller, str(history["running"]))
     if history is None and run is None:
         raise ArgumentError(
             f"No thread {name[:60]!r}.",

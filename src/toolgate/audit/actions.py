@@ -32,6 +32,7 @@ ACTIONS: Final[Mapping[str, str]] = {
     "document_remove": "document removed",
     "prompt_change": "prompt changed",
     "pack_switch": "pack enabled or disabled",
+    "pack_learn": "example prompt added",
     "setting_save": "setting saved",
     "approve": "definition approved or rejected",
     "override_tool": "tool override changed",

@@ -1,11 +1,11 @@
-"""Finds pack folders and reads their files: bounded, UTF-8, with file and line in errors.
+"""Finds pack folders, and reads and extends their files: UTF-8, with file and line in errors.
 
 It knows nothing of intents, rules or tools; the code for each kind of file defines its contents.
 """
 
 import re
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar, cast
 
@@ -354,3 +354,23 @@ def files_named(manifest: Path, folder: Path, suffix: str, trying: Trying) -> li
                 )
             files.append(path)
     return files
+
+
+def append_lines(path: Path, lines: Sequence[str]) -> int:
+    """Add lines to a file of a pack unless it has them already; return how many were added.
+
+    Raises:
+        PackError: The file cannot be written.
+    """
+    try:
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        present = {line.strip().casefold() for line in text.splitlines()}
+        fresh = [line for line in lines if line.casefold() not in present]
+        if fresh:
+            gap = "" if not text or text.endswith("\n") else "\n"
+            path.write_text("\n".join([f"{text}{gap}{fresh[0]}", *fresh[1:], ""]), encoding="utf-8")
+    except (OSError, UnicodeError) as error:
+        raise PackError(
+            f"{path} cannot be written: {error}.", hint="Check its permissions."
+        ) from error
+    return len(fresh)

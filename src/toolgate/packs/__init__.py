@@ -4,7 +4,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from toolgate.packs.base import Pack
-from toolgate.packs.discovery import builtin_pack_names, find_packs, is_on_by_default
+from toolgate.packs.discovery import (
+    WRITABLE_ORIGINS,
+    builtin_pack_names,
+    find_packs,
+    is_on_by_default,
+)
 from toolgate.packs.intent_set import intent_set_of
 from toolgate.packs.reader import load_pack
 from toolgate.packs.registry import Packs, PackSet, PackState, no_services
@@ -14,6 +19,7 @@ if TYPE_CHECKING:
     from toolgate.packs.live_tables import with_live_names
 
 __all__ = [
+    "WRITABLE_ORIGINS",
     "LiveVariables",
     "Pack",
     "PackSet",

@@ -17,6 +17,9 @@ from toolgate.intents import builtin_pack_folder
 Origin: TypeAlias = Literal["setting", "working folder", "installed", "shipped"]
 """Where a pack was found."""
 
+WRITABLE_ORIGINS: Final = frozenset[Origin]({"setting", "working folder"})
+"""Origins of packs that users write."""
+
 GROUP: Final = "toolgate.packs"
 """Entry point group of installed packs: `NAME = "package"`, whose folder is the pack."""
 

@@ -11,12 +11,8 @@ from toolgate.settings import learned_dir, load
 from toolgate.types import PluginSpec
 
 
-async def fit_semantic_stage(packs: Sequence[Pack]) -> PackStages:
-    """Train stages with the prompts of packs; training results are cached on disk.
-
-    Raises:
-        EmbedderError: The configured embedder failed.
-    """
+def configured_embedder() -> Embedder:
+    """Return the embedder of the settings."""
     search = load(shared_options().config, shared_options().imports).search
     spec = PluginSpec(
         name=search.embedder,
@@ -24,6 +20,15 @@ async def fit_semantic_stage(packs: Sequence[Pack]) -> PackStages:
         options=search.embedder_options,
         options_at="search.embedder_options",
     )
-    stages = PackStages(embedder=make("embedder", Embedder, spec, {}), cache=learned_dir())
+    return make("embedder", Embedder, spec, {})
+
+
+async def fit_semantic_stage(packs: Sequence[Pack]) -> PackStages:
+    """Train stages with the prompts of packs; training results are cached on disk.
+
+    Raises:
+        EmbedderError: The configured embedder failed.
+    """
+    stages = PackStages(embedder=configured_embedder(), cache=learned_dir())
     await stages.update(intent_set_of(packs))
     return stages

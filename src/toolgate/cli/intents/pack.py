@@ -1,6 +1,7 @@
 """`toolgate pack`: create, check, list and enable packs."""
 
 from dataclasses import asdict
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated
@@ -8,7 +9,7 @@ from typing import Annotated
 import anyio
 import typer
 
-from toolgate.base.pack_files import is_pack
+from toolgate.base.pack_files import append_lines, is_pack
 from toolgate.cli.client._list_packs import pack_rows
 from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.terminal._command_app import AsJson, CommandApp
@@ -24,10 +25,18 @@ from toolgate.cli.terminal._output import (
 )
 from toolgate.errors import OptionError
 from toolgate.intents import NONE
-from toolgate.packs import Pack, Packs, PackState, builtin, is_on_by_default, load_pack
+from toolgate.packs import (
+    WRITABLE_ORIGINS,
+    Pack,
+    Packs,
+    PackState,
+    builtin,
+    is_on_by_default,
+    load_pack,
+)
 from toolgate.packs.lint import LintFinding, LintReport
 from toolgate.packs.scaffold import new_pack
-from toolgate.settings import CONFIG_NAME, config_dir, find_config, switch_pack
+from toolgate.settings import CONFIG_NAME, config_dir, find_config, learned_dir, switch_pack
 from toolgate.types import Json
 
 app = CommandApp()
@@ -39,8 +48,6 @@ Folder = Annotated[
     ),
 ]
 
-_USER_ORIGINS = frozenset({"setting", "working folder"})
-"""Origins of packs that users write."""
 
 for _path in sorted(Path(str(builtin.__file__)).parent.glob("*/commands.py")):
     # Built-in packs can have their own commands, in this file as `app`.
@@ -210,7 +217,7 @@ async def _select_packs(folder: str | None) -> list[Pack]:
         return [load_pack(here, dev=dev)]
     packs = Packs(load_settings().packs, cwd=here)
     await packs.refresh()
-    user_states = [state for state in packs.current.states if state.origin in _USER_ORIGINS]
+    user_states = [state for state in packs.current.states if state.origin in WRITABLE_ORIGINS]
     return [load_pack(state.folder, dev=dev) for state in user_states if state.folder.is_dir()]
 
 
@@ -227,15 +234,16 @@ def run_tests(
     """
     packs = anyio.run(_select_packs, folder)
     tests = import_module("toolgate.cli.intents._pack_tests")
+    expected = import_module("toolgate.evaluation.pack_expectations")
     count, failed = 0, list[Json]()
     for pack in packs:
-        expectations = tests.read_expectations(pack.folder)
+        expectations = expected.read_expectations(pack.folder)
         count += len(expectations)
         for test, mistakes in tests.failures_of([pack], expectations):
             failed.append(
                 {
                     "pack": pack.name,
-                    "file": str(pack.folder / tests.TESTS),
+                    "file": str(pack.folder / expected.TESTS),
                     "line": test.line,
                     "message": test.message,
                     "mistakes": mistakes,
@@ -285,14 +293,20 @@ def learn(
     JSON: {"intent", "file", "written", "known", "changed": [{"message", "before", "after",
     "expected", "regression"}]}
     """
-    learning = import_module("toolgate.cli.intents._learn")
+    learning = import_module("toolgate.evaluation.example_prompts")
     lines = learning.as_prompts(messages)
     packs = anyio.run(_own_packs)
     owner, name = _owner(packs, intent, pack)
-    seen = learning.preview(packs, owner, name, lines)
+    embedder = import_module("toolgate.cli.intents._classifier").configured_embedder()
+    with spinner("Training example prompts"):
+        seen = anyio.run(
+            partial(
+                learning.preview, packs, owner, name, lines, embedder=embedder, cache=learned_dir()
+            )
+        )
     path = learning.prompt_file(owner, name)
     refused = bool(seen.regressions) and not yes
-    written = 0 if refused else learning.write_prompts(path, lines)
+    written = 0 if refused else append_lines(path, lines)
     if as_json:
         print_json(
             {

@@ -1,4 +1,4 @@
-"""The Intents page: detection of a message, packs, unclassified messages."""
+"""The Intents pages: detection of a message, packs, unclassified messages as example prompts."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -9,9 +9,13 @@ from starlette.responses import Response
 
 from toolgate.console.request import PageRequest
 from toolgate.console.route import Route
-from toolgate.intents import DetectRequest
+from toolgate.errors import ArgumentError
+from toolgate.evaluation.example_prompts import Preview, as_prompts, preview, prompt_file
+from toolgate.intents import NONE, DetectRequest
 from toolgate.intents.rules import STANDARD
+from toolgate.packs import WRITABLE_ORIGINS, Pack
 from toolgate.packs.lint import LintReport, lint
+from toolgate.settings import learned_dir
 from toolgate.store import DetectionFilter, StoredDetection
 from toolgate.types import Json, json_object
 
@@ -22,6 +26,10 @@ _UNSURE = 20
 """Messages that are listed for review (chosen)."""
 _READ = 10 * _UNSURE
 """Detections that are read for them, since the same message may have been sent often (chosen)."""
+
+
+_LONGEST_EXAMPLE = 500
+"""Characters of an example prompt (chosen: longer messages are hardly alike)."""
 
 
 async def _show(request: PageRequest) -> Response:
@@ -56,6 +64,7 @@ async def _show(request: PageRequest) -> Response:
         found=detection,
         enriched=enriched,
         packs=packs,
+        teaches=bool(_own_packs(request)),
         checked=await checked_pack(request, request.query_value("check"))
         if request.manages
         else None,
@@ -107,4 +116,75 @@ async def checked_pack(request: PageRequest, name: str) -> LintReport | None:
     return await anyio.to_thread.run_sync(check)
 
 
-ROUTES = (Route(path="intents", show=_show),)
+def _own_packs(request: PageRequest) -> list[Pack]:
+    """Return the packs in use whose files users write; empty if the caller may not change them."""
+    if not request.manages:
+        return []
+    states = request.app.packs.current.states
+    return [state.pack for state in states if state.pack and state.origin in WRITABLE_ORIGINS]
+
+
+async def _show_example(request: PageRequest) -> Response:
+    """Offer the intents that a message may be an example of."""
+    request.gateway.visible.must_manage(request.caller)
+    return _example_page(request)
+
+
+def _example_page(request: PageRequest, seen: Preview | None = None, file: str = "") -> Response:
+    return request.page(
+        "example.html",
+        message=request.value("message")[:_LONGEST_EXAMPLE],
+        chosen=request.value("intent"),
+        near=request.query_value("near"),
+        packs=_own_packs(request),
+        nothing=NONE,
+        seen=seen,
+        file=file,
+    )
+
+
+def _example(request: PageRequest) -> tuple[Pack, str, list[str]]:
+    """Return the pack, the intent (or `none`) and the prompt that the form asks for.
+
+    Raises:
+        ArgumentError: There is no such intent, or the message cannot be a prompt.
+    """
+    name, _, intent = request.value("intent").partition("/")
+    pack = next((pack for pack in _own_packs(request) if pack.name == name), None)
+    if pack is None or intent not in {NONE, *(known.name for known in pack.intents)}:
+        raise ArgumentError(
+            f"There is no intent {intent[:60]!r} in your packs.", hint="Choose one of the list."
+        )
+    return pack, intent, as_prompts([request.value("message")[:_LONGEST_EXAMPLE]])
+
+
+async def _act_on_example(request: PageRequest) -> Response:
+    """Preview what an example changes, or add it."""
+    request.gateway.visible.must_manage(request.caller)
+    pack, intent, lines = _example(request)
+    path = prompt_file(pack, intent)
+    if request.value("do") != "add":
+        # Otherwise both would train the same models.
+        await request.app.recognizer.wait_for_first_training()
+        waits = packs_without_database(request)
+        seen = await preview(
+            [known for known in request.app.packs.current.packs if known.name not in waits],
+            pack,
+            intent,
+            lines,
+            embedder=request.app.recognizer.semantic_stage.embedder,
+            cache=learned_dir(),
+        )
+        return _example_page(request, seen, path.name)
+    added = await request.gateway.manage.prompts.add(
+        request.caller, path, lines, pack=pack.name, intent=intent
+    )
+    done = "The message was added to" if added else "The message was already in"
+    effect = " It is learned within seconds." if added else ""
+    return request.go("intents", message=f"{done} {path.name} of {pack.name}.{effect}")
+
+
+ROUTES = (
+    Route(path="intents", show=_show),
+    Route(path="example", show=_show_example, act=_act_on_example, acts_outside=True),
+)

@@ -1,6 +1,7 @@
 """Management of servers, quarantine, vectors and learning data, and explanations of visibility."""
 
 from toolgate.gateway.listing.policy import ListingPolicy
+from toolgate.gateway.management.example_prompts import ExamplePromptManagement
 from toolgate.gateway.management.explanation import VisibilityExplanation
 from toolgate.gateway.management.quarantine import QuarantineManagement
 from toolgate.gateway.management.servers import ServerManagement
@@ -18,6 +19,7 @@ from toolgate.security.guards import CallGuards
 __all__ = [
     "HIDDEN_VALUE",
     "CallGuards",
+    "ExamplePromptManagement",
     "LearningService",
     "Management",
     "OverriddenTool",
@@ -52,6 +54,8 @@ class Management:
         """Shows and maintains the tools' vectors."""
         self.settings = SettingsManagement(context)
         """Shows and changes settings of the configuration file."""
+        self.prompts = ExamplePromptManagement(context)
+        """Adds example prompts to packs."""
         self.visibility = VisibilityExplanation(
             context, quarantine=servers.quarantine, access=access, listing=listing
         )

@@ -4,11 +4,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from toolgate.cli.intents._detect_session import DetectSession
-from toolgate.cli.intents._pack_tests import read_expectations
-from toolgate.errors import ArgumentError, PackError
-from toolgate.intents import NONE, Intent
-from toolgate.packs import Pack
+from anyio.lowlevel import checkpoint
+
+from toolgate.errors import ArgumentError
+from toolgate.evaluation.pack_expectations import read_expectations
+from toolgate.intents import NONE, Cascade, Intent, IntentDetector, PackStages
+from toolgate.models.embedders import Embedder
+from toolgate.packs import Pack, intent_set_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +51,15 @@ class Preview:
         return tuple(message for message in self.changed if message.is_regression)
 
 
-def preview(packs: Sequence[Pack], pack: Pack, intent: str, messages: Sequence[str]) -> Preview:
+async def preview(
+    packs: Sequence[Pack],
+    pack: Pack,
+    intent: str,
+    messages: Sequence[str],
+    *,
+    embedder: Embedder | None,
+    cache: Path | None,
+) -> Preview:
     """Preview what changes if messages become prompts of an intent.
 
     Args:
@@ -57,23 +67,44 @@ def preview(packs: Sequence[Pack], pack: Pack, intent: str, messages: Sequence[s
         pack: The pack of the intent.
         intent: Its name, or `none` for messages that the pack does not support.
         messages: The new prompts.
+        embedder: Embeds prompts and messages; None: character n-grams alone are used.
+        cache: Folder that caches trained models.
+
+    Raises:
+        EmbedderError: The embedder failed.
+        PackError: The tests of a pack are invalid.
     """
     known = dict(_known(packs))
     # An existing expectation wins over the new intent, so that a conflict counts as a regression.
     for message in messages:
         known.setdefault(message, intent)
-    texts = [(message, None) for message in known]
     learned = _with_prompts(pack, intent, messages)
-    after_packs = tuple(learned if other is pack else other for other in packs)
-    before = DetectSession(tuple(packs), "UTC", "", "cascade").answers(list(texts))
-    after = DetectSession(after_packs, "UTC", "", "cascade").answers(list(texts))
+    after_packs = [learned if other is pack else other for other in packs]
+    before = await _intents_of(list(known), packs, embedder, cache)
+    after = await _intents_of(list(known), after_packs, embedder, cache)
     changed = [
-        ChangedMessage(message=message, before=old.intent, after=new.intent, expected=expected)
+        ChangedMessage(message=message, before=old, after=new, expected=expected)
         for (message, expected), old, new in zip(known.items(), before, after, strict=True)
-        if old.intent != new.intent
+        if old != new
     ]
     changed.sort(key=lambda message: not message.is_regression)
     return Preview(known=len(known), changed=tuple(changed))
+
+
+async def _intents_of(
+    messages: Sequence[str], packs: Sequence[Pack], embedder: Embedder | None, cache: Path | None
+) -> list[str]:
+    """Return the intent of each message, or `none`, as packs detect it."""
+    detector = IntentDetector([intent for pack in packs for intent in pack.intents])
+    stages = PackStages(embedder=embedder, cache=cache)
+    await stages.update(intent_set_of(packs))
+    cascade = Cascade(detector.keywords, stages)
+    intents: list[str] = []
+    for message in messages:
+        # A gateway has other requests to answer while it computes this.
+        await checkpoint()
+        intents.append((await cascade.classify(detector.request(message))).intent)
+    return intents
 
 
 def _known(packs: Sequence[Pack]) -> Iterator[tuple[str, str]]:
@@ -110,26 +141,6 @@ def prompt_file(pack: Pack, intent: str) -> Path:
 def _stem(path: Path) -> str:
     # `refunds.de.txt` and `refunds.toml` both belong to `refunds`.
     return path.stem.partition(".")[0]
-
-
-def write_prompts(path: Path, messages: Sequence[str]) -> int:
-    """Add messages to a prompt file unless it has them already; return how many were added.
-
-    Raises:
-        PackError: The file cannot be written.
-    """
-    try:
-        text = path.read_text(encoding="utf-8") if path.exists() else ""
-        present = {line.strip().casefold() for line in text.splitlines()}
-        fresh = [message for message in messages if message.casefold() not in present]
-        if fresh:
-            gap = "" if not text or text.endswith("\n") else "\n"
-            path.write_text("\n".join([f"{text}{gap}{fresh[0]}", *fresh[1:], ""]), encoding="utf-8")
-    except (OSError, UnicodeError) as error:
-        raise PackError(
-            f"{path} cannot be written: {error}.", hint="Check its permissions."
-        ) from error
-    return len(fresh)
 
 
 def as_prompts(messages: Sequence[str]) -> list[str]:

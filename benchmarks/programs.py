@@ -110,7 +110,7 @@ async def _measure(folder: Path, servers: dict[str, Json], quick: bool) -> Repor
                 many.append(ways)
                 read.append(100 * program.read(menu["program"]) / executed.read(menu["meta"]))
             rows.append(_row(task["id"], calls, ways))
-        inside = await _inside(app, rounds=1 if quick else 40)
+        inside = await _inside(app, rounds=7 if quick else 40)
     return Report(
         name="programs",
         title=f"{len(rows)} tasks over {len(servers)} published servers",

@@ -468,3 +468,12 @@ async def test_a_tool_of_a_pack_that_takes_too_long_is_told_how_to_take_longer()
         assert "did not answer within" in text
         assert "context.report_progress" in text
         assert "[server." not in text
+
+
+async def test_a_program_that_is_switched_off_says_what_switches_it_on(tmp_path: Path) -> None:
+    """Regression: its caller was told to use `tool_execute`, which it had used."""
+    files, off = {"programs/late.py": LATE}, ProgramSettings(offer="off")
+    async with gateway(tmp_path, files, programs=off) as app:
+        text = (await call(app, "sales:late"))["content"][0]["text"]
+        assert text.startswith("Code mode is switched off.")
+        assert "programs.offer" in text

@@ -163,12 +163,13 @@ class ProgramService:
             HandleError: The caller has no such program.
         """
         if not self._offer.is_callable():
-            raise ProgramError(
-                "Code mode is switched off.",
-                hint="Run tools with tool_execute."
-                if self._offer.is_installed()
-                else 'Install the extra "programs", or run tools with tool_execute.',
-            )
+            if not self._offer.is_installed():
+                hint = 'Install the extra "programs", or run tools with tool_execute.'
+            elif saved_ids:
+                hint = "This tool is a program: an administrator can set programs.offer."
+            else:
+                hint = "Run tools with tool_execute."
+            raise ProgramError("Code mode is switched off.", hint=hint)
         if _NESTED.get():
             raise ProgramError(
                 "A program cannot run another one.", hint="Call the tools of that one in it."
@@ -353,7 +354,7 @@ class ProgramService:
                     f" {call.function}: {error.failed}",
                     detail=error.detail,
                     allowed=error.allowed,
-                    hint=f"{error.hint} Then resume it again.".lstrip(),
+                    hint=f"Resume it when that has changed. {error.hint}".rstrip(),
                 )
                 stays_parked.retryable = True
                 raise stays_parked from error

@@ -20,6 +20,7 @@ from toolgate.errors import CredentialError, OptionError
 from toolgate.security.authn import jwt as module
 from toolgate.security.authn.jwt import JwtAuthenticator, Options, build
 from toolgate.testing.contracts.authn import AuthenticatorContract
+from toolgate.testing.web_server import serve_application
 
 AUDIENCE = "https://gateway.example.org/mcp"
 RSA = rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -65,13 +66,8 @@ async def provider() -> AsyncIterator[Provider]:
     app = web.Application()
     app.router.add_get("/.well-known/openid-configuration", found.metadata)
     app.router.add_get("/keys", found.jwks)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    found.issuer = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    yield found
-    await runner.cleanup()
+    async with serve_application(app) as found.issuer:
+        yield found
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from toolgate.errors import RerankerError
 from toolgate.models.rerankers import Reranker
 from toolgate.models.rerankers.http import Options, build
 from toolgate.testing.contracts.reranker import PASSAGES, QUESTION, RerankerContract
+from toolgate.testing.web_server import serve_application
 
 
 class Service:
@@ -39,14 +40,9 @@ async def service() -> AsyncIterator[Service]:
     service = Service()
     application = web.Application(client_max_size=2**24)
     application.router.add_post("/v1/rerank", service.rerank)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    host, port = runner.addresses[0][:2]
-    service.url = f"http://{host}:{port}/v1"
-    yield service
-    await runner.cleanup()
+    async with serve_application(application) as url:
+        service.url = f"{url}/v1"
+        yield service
 
 
 class TestHttp(RerankerContract):

@@ -26,6 +26,7 @@ from toolgate.testing.contracts.upstream import (
     greet,
 )
 from toolgate.testing.echo_server import EchoServer, serve_http
+from toolgate.testing.web_server import serve_application
 from toolgate.types import LEGACY_VERSION, MODERN_VERSION, Json
 from toolgate.upstream import Wire
 from toolgate.upstream.transports.http import HttpWire, Options, build
@@ -117,12 +118,8 @@ async def server() -> AsyncGenerator[Scripted]:
     scripted = Scripted()
     app = web.Application()
     app.router.add_route("*", "/{any:.*}", scripted.handle)
-    runner = web.AppRunner(app, shutdown_timeout=0.1, handler_cancellation=True)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    scripted.address = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    yield scripted
-    await runner.cleanup()
+    async with serve_application(app) as scripted.address:
+        yield scripted
 
 
 @pytest.fixture

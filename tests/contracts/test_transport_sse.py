@@ -18,6 +18,7 @@ from toolgate.testing.contracts.upstream import (
     WireRecorder,
 )
 from toolgate.testing.echo_server import EchoServer, serve_sse
+from toolgate.testing.web_server import serve_application
 from toolgate.types import Json
 from toolgate.upstream import Wire
 from toolgate.upstream.transports.sse import Options, SseWire, build
@@ -77,12 +78,8 @@ async def server() -> AsyncGenerator[Scripted]:
     app = web.Application()
     app.router.add_get("/sse", scripted.get)
     app.router.add_post("/post", scripted.take)
-    runner = web.AppRunner(app, shutdown_timeout=0.1, handler_cancellation=True)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    scripted.address = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    yield scripted
-    await runner.cleanup()
+    async with serve_application(app) as scripted.address:
+        yield scripted
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from toolgate.errors import RpcError, StoreError, ToolgateError
 from toolgate.security.guards import ServerSecrets
 from toolgate.settings import PermissionTable, ProjectTable, Settings, StoreSettings
 from toolgate.store import make_store
+from toolgate.testing.web_server import serve_application
 from toolgate.types import Caller, Identity, ServerSpec
 
 PASSWORD = "correct-horse-battery"
@@ -218,14 +219,8 @@ async def failing_server(status: int) -> AsyncGenerator[str]:
 
     application = web.Application()
     application.router.add_route("*", "/mcp", answer)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}/mcp"
-    finally:
-        await runner.cleanup()
+    async with serve_application(application) as url:
+        yield f"{url}/mcp"
 
 
 def test_secrets_are_known_wherever_a_server_is_given_them() -> None:

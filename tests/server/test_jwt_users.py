@@ -14,6 +14,7 @@ from tests.server.http_gateway import headers_for, modern, post
 from tests.serving import serving
 from toolgate.settings import AuthnSettings, PermissionTable, Settings
 from toolgate.testing import FakeUpstream, memory_app, text_result
+from toolgate.testing.web_server import serve_application
 from toolgate.types import Caller
 
 KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -31,11 +32,8 @@ async def issuer() -> AsyncIterator[str]:
 
     provider = web.Application()
     provider.router.add_get("/keys", published)
-    runner = web.AppRunner(provider)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    await runner.cleanup()
+    async with serve_application(provider) as url:
+        yield url
 
 
 def settings_with(issuer: str, *rules: PermissionTable) -> Settings:

@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlencode, urlsplit
 
 from aiohttp import web
 
+from toolgate.testing.web_server import serve_application
 from toolgate.types import Json
 
 
@@ -413,11 +414,5 @@ def _error(status: int, word: str) -> web.Response:
 async def _serving(routes: list[web.RouteDef]) -> AsyncGenerator[str]:
     app = web.Application()
     app.add_routes(routes)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
+    async with serve_application(app) as url:
+        yield url

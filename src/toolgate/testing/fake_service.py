@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import anyio
 from aiohttp import web
 
+from toolgate.testing.web_server import serve_application
 from toolgate.types import Json
 
 
@@ -88,17 +89,11 @@ async def fake_service(answer: Answer) -> AsyncGenerator[FakeService]:
     service = FakeService(answer)
     app = web.Application(client_max_size=2**30)
     app.router.add_post("/{path:.*}", service.handle)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        host, port = runner.addresses[0][:2]
-        service.url = f"http://{host}:{port}"
-        yield service
-    finally:
-        service.end()
-        await runner.cleanup()
+    async with serve_application(app) as service.url:
+        try:
+            yield service
+        finally:
+            service.end()
 
 
 def chat_reply(picks: Sequence[Json]) -> Json:

@@ -203,3 +203,55 @@ async def test_without_a_search_nothing_is_added() -> None:
     settings = Settings(mode="meta", optimization="off")
     async with memory_app({"shop": shop(), "docs": docs()}, settings) as app:
         assert not any(key.startswith("docs:") for key in await found(app, "refund"))
+
+
+async def test_tools_far_behind_a_skill_that_fits_are_left_out() -> None:
+    async with memory_app({"shop": shop(), "docs": docs()}, META) as app:
+        answer = await app.gateway.discovery.discover(
+            ME, DiscoverRequest(queries=("how to refund a customer",))
+        )
+        least = 0.08 * max(result.relevance for result in answer.results)
+        assert all(result.relevance >= least for result in answer.results[2:])
+
+
+async def test_a_skill_for_one_step_leaves_the_other_steps_in_their_order() -> None:
+    steps = ("cancel an order", "how to refund a customer", "create a coupon")
+    async with memory_app({"shop": shop(), "docs": docs()}, META) as app:
+        answer = await app.gateway.discovery.discover(ME, DiscoverRequest(queries=steps))
+    keys = [result.tool_key for result in answer.results]
+    assert keys[0] == "shop:cancel_order"
+    assert {SKILL, "shop:create_coupon"} < set(keys)
+
+
+async def test_a_step_that_only_prompts_may_fit_is_judged_by_them() -> None:
+    async with memory_app({"shop": shop(), "docs": docs()}, META) as app:
+        for query in ("order a pizza", "book a flight", "manual of a lawn mower"):
+            answer = await app.gateway.discovery.discover(ME, DiscoverRequest(queries=(query,)))
+            said = [notice for notice in answer.notices if "fit" in notice]
+            assert bool(said) == (answer.fit != "good"), query
+            shown = [result.relevance for result in answer.results if not result.weak]
+            assert shown == sorted(shown, reverse=True)
+
+
+async def test_no_step_of_a_long_request_is_lost() -> None:
+    texts = {
+        "list_branches": "List the branches of a repository.",
+        "send_email": "Send an email to somebody.",
+        "create_issue": "Create an issue in a tracker.",
+        "read_file": "Read the content of a file.",
+        "current_time": "Tell the current time in a time zone.",
+        "create_workbook": "Create a new workbook for spreadsheets.",
+        "translate_text": "Translate a text to another language.",
+    }
+    tools = FakeUpstream(
+        dict.fromkeys(texts, lambda _: text_result("done")),
+        definitions={name: {"description": text} for name, text in texts.items()},
+    )
+    async with memory_app({"office": tools}, META) as app:
+        steps = tuple(name.replace("_", " ") for name in texts)
+        answer = await app.gateway.discovery.discover(ME, DiscoverRequest(queries=steps))
+        assert {f"office:{name}" for name in texts} <= set(answer.shown_keys)
+        few = await app.gateway.discovery.discover(
+            ME, DiscoverRequest(queries=steps, max_results=3)
+        )
+        assert len(few.results) == 3

@@ -43,6 +43,9 @@ from toolgate.types import (
     json_object,
 )
 
+_HITS_PER_STEP = 2
+"""Number of hits for each of several queries in an answer of no requested length; chosen."""
+
 
 class DiscoveryService:
     """Finds and describes tools for a caller."""
@@ -107,7 +110,7 @@ class DiscoveryService:
         wanted = SearchRequest(
             queries=request.queries,
             context=request.context,
-            limit=request.max_results or settings.discovery.max_results,
+            limit=_limit(request, settings.discovery.max_results),
             servers=servers,
             mask=mask,
             threshold=request.threshold,
@@ -172,15 +175,15 @@ class DiscoveryService:
                 answer = await strategy.search(wanted)
                 if arm.name != "off":
                     answer = await self._with_intents(caller, wanted, answer, keys)
+        whole = answer
+        if arm.name != "off" and not request.group:
+            whole = await self._contents.search(caller, snapshot, wanted, request.kinds, hidden)
+            if request.may_be_tool:
+                whole = with_contents(answer, whole, wanted.limit)
         if request.max_results is None:
-            hits = tuple(hit for hit in answer.hits if not hit.is_far_behind)
-            answer = replace(answer, hits=hits)
-        if arm.name == "off" or request.group:
-            return answer, answer
-        contents = await self._contents.search(caller, snapshot, wanted, request.kinds, hidden)
-        if not request.may_be_tool:
-            return answer, contents
-        return answer, with_contents(answer, contents, wanted.limit)
+            close = tuple(hit for hit in whole.hits if not hit.is_far_behind)
+            whole = replace(whole, hits=close)
+        return answer, whole
 
     async def _with_intents(
         self, caller: Caller, wanted: SearchRequest, answer: SearchAnswer, keys: Sequence[str]
@@ -343,6 +346,11 @@ class DiscoveryService:
         self._receipts.simple(caller, "describe", began=began, detail=detail)
         await self._receipts.wait_written(caller)
         return shown
+
+
+def _limit(request: DiscoverRequest, default: int) -> int:
+    """The most hits of a request; if it does not say, enough for each of its steps."""
+    return request.max_results or max(default, _HITS_PER_STEP * len(request.queries))
 
 
 def _as_shown(answer: SearchAnswer, snapshot: Snapshot) -> SearchAnswer:

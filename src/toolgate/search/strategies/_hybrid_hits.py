@@ -15,6 +15,7 @@ from toolgate.search.base import (
 )
 from toolgate.search.lexical.best_hits import (
     best_positions,
+    mark_far_behind,
 )
 from toolgate.search.lexical.matches import (
     WordMatch,
@@ -58,12 +59,6 @@ _WEAK_MOST = 0.39
 """Highest relevance of a tool that is listed although nothing fits; chosen."""
 _WEAKER = 2.0
 """Decay of that limit: half a cosine below the cutoff it is a third; chosen."""
-_FAR_BEHIND = 0.08
-"""Share of the best relevance below which a hit is left out of answers."""
-_ALWAYS_SHOWN = 2
-"""Number of best hits that are always in answers. With both values, one of 191 short requests of
-the held-out half of `benchmarks/data/phrases.jsonl` loses the tool that serves it, and answers name
-4.3 tools instead of 5; with a share of .15 five lose it."""
 _WORKED = 0.7
 """Trust times share from which a tool fits because it worked for a similar request: in at least
 three conversations; chosen."""
@@ -72,8 +67,8 @@ three conversations; chosen."""
 _FIT_NOTICES: Final[dict[Fit, str]] = {
     "good": "",
     "unsure": "It is unsure whether one of these tools fits.",
-    "none": "Nothing fits well: these are the nearest tools, all of them weak. "
-    "Say it in other words, or name the kind of thing that is needed.",
+    "none": "Nothing fits well: the nearest tools are weak. Say it in other words, or name the "
+    "kind of thing that is needed.",
 }
 """Notices about whether anything fits a request."""
 
@@ -140,10 +135,7 @@ class HitBuilder:
         # In a request of several steps, tools of later steps are behind those of the first for
         # another reason.
         if len(ranking.parts) == 1:
-            line = _FAR_BEHIND * hits[0].relevance
-            hits[_ALWAYS_SHOWN:] = [
-                replace(hit, is_far_behind=hit.relevance < line) for hit in hits[_ALWAYS_SHOWN:]
-            ]
+            hits = mark_far_behind(hits)
         fit: Fit = "good"
         if not _is_sure(hits[0]):
             fit = self._calibration.fit_of(evidence[0], judged[0].margin - shift)

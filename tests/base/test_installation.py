@@ -166,7 +166,7 @@ def test_commands_fit_how_toolgate_was_installed(
 ) -> None:
     toolgate = layout(tmp_path)
     assert commands == (
-        toolgate.install_command(extra="postgres"),
+        toolgate.install_command("postgres"),
         toolgate.install_command(package="pymysql"),
         toolgate.reinstall_command(),
     )
@@ -175,7 +175,7 @@ def test_commands_fit_how_toolgate_was_installed(
 def test_pipx_gets_the_name_of_its_environment_and_every_package(tmp_path: Path) -> None:
     folder = tmp_path / "venvs" / "toolgate-mcp@next"
     toolgate = installed(folder, files={"pipx_metadata.json": "{}"})
-    assert toolgate.install_command(extra="milvus") == (
+    assert toolgate.install_command("milvus") == (
         "pipx inject toolgate-mcp@next "
         '"milvus-lite>=3.0; (sys_platform != \'win32\')" "pymilvus>=3.0"'
     )
@@ -192,12 +192,12 @@ def test_environments_in_the_cache_of_uv_are_temporary(folder: str, tmp_path: Pa
 def test_sources_that_are_not_installed_count_as_pip(tmp_path: Path) -> None:
     toolgate = current_installation(tmp_path, [str(tmp_path)])
     assert toolgate.distribution is None
-    assert toolgate.install_command(extra="sql") == 'pip install "toolgate-mcp[sql]"'
+    assert toolgate.install_command("sql") == 'pip install "toolgate-mcp[sql]"'
 
 
 def test_hints_are_about_the_environment_that_runs() -> None:
     current = current_installation()
-    assert install_hint("sql") == f"Run: {current.install_command(extra='sql')}"
+    assert install_hint("sql") == f"Run: {current.install_command('sql')}"
     assert package_hint("six") == f"Run: {current.install_command(package='six')}"
 
 
@@ -271,7 +271,7 @@ def test_credentials_of_an_address_are_never_written(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="contains credentials") as raised:
         toolgate.start_command()
     assert "hunter2" not in str(raised.value)
-    assert toolgate.install_command(extra="sql") == (
+    assert toolgate.install_command("sql") == (
         'uvx --from "toolgate-mcp[sql] @ https://git.example/x.whl" toolgate'
     )
 

@@ -167,12 +167,29 @@ def test_whether_a_library_is_there_is_known_without_an_import(seam: Path) -> No
     assert not is_importable("pluginseam", "absent")
 
 
-def test_one_hint_installs_all_that_a_chat_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("provider", "extras"),
+    [
+        ("openai", "langgraph,openai"),
+        ("anthropic", "anthropic,langgraph"),
+        ("google", "google,langgraph"),
+        ("scripted", "chat"),
+    ],
+)
+def test_one_hint_installs_all_that_a_chat_needs(
+    provider: str, extras: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A bare installation named the library of the engine first, and then that of the model."""
     monkeypatch.delitem(sys.modules, "toolgate.chat.engines.langgraph", raising=False)
-    for name in ("langgraph", *(name for name in sys.modules if name.startswith("langgraph."))):
-        monkeypatch.setitem(sys.modules, name, None)  # other tests may have imported them
-    with pytest.raises(MissingExtraError, match=r"\[chat\]"):
-        plugins.check_options(
-            "engine", PluginSpec(name="langgraph", options={}, setting="chat.engine")
-        )
+    for name in ("langgraph", "openai", "anthropic", "google"):
+        parts = [part for part in sys.modules if part.startswith(f"{name}.")]
+        for part in (name, *parts):
+            monkeypatch.setitem(sys.modules, part, None)  # other tests may have imported them
+    plugins.is_importable.cache_clear()
+    engine = PluginSpec(name="langgraph", options={}, setting="chat.engine")
+    try:
+        with pytest.raises(MissingExtraError) as caught:
+            plugins.check_installed("engine", engine, used_with={provider: "llm"})
+    finally:
+        plugins.is_importable.cache_clear()
+    assert f"[{extras}]" in caught.value.hint

@@ -51,26 +51,28 @@ class Installation:
         """Whether the environment is part of a cache and may be deleted at any time."""
         return self.installer in {"pipx run", "uvx"}
 
-    def install_command(self, *, extra: str = "", package: str = "") -> str:
-        """The command that installs an extra of Toolgate or another package into this environment.
+    def install_command(self, *extras: str, package: str = "") -> str:
+        """The command that installs extras of Toolgate or another package into this environment.
 
-        For pipx, the packages of the extra are named: injecting the extra itself would reinstall
+        For pipx, the packages of the extras are named: injecting an extra itself would reinstall
         Toolgate from the package index.
         """
         packages = [package] if package else []
+        names = ",".join(extras)
         match self.installer:
             case "pip" | "uv":
                 program = "pip install" if self.installer == "pip" else "uv pip install"
-                return f"{program} {_quoted(packages or [f'{DISTRIBUTION}[{extra}]'])}"
+                return f"{program} {_quoted(packages or [f'{DISTRIBUTION}[{names}]'])}"
             case "pipx":
-                packages = packages or self._packages_of(extra) or [f"{DISTRIBUTION}[{extra}]"]
+                named = [name for extra in extras for name in self._packages_of(extra)]
+                packages = packages or named or [f"{DISTRIBUTION}[{names}]"]
                 return f"pipx inject {self.environment.name} {_quoted(packages)}"
             case "uv tool":
                 options = _with([*self._tool_packages(), *packages])
-                return f"uv tool install {_quoted([self._requirement(extra)])}{options}"
+                return f"uv tool install {_quoted([self._requirement(*extras)])}{options}"
             case _:
                 starter, option = _STARTERS[self.installer]
-                source = _quoted([self._requirement(extra)])
+                source = _quoted([self._requirement(*extras)])
                 return f"{starter} {option} {source}{_with(packages)} toolgate"
 
     def reinstall_command(self) -> str:
@@ -230,9 +232,9 @@ def current_installation(
     )
 
 
-def install_hint(extra: str) -> str:
-    """How to install the libraries of an extra, without a full stop."""
-    return f"Run: {current_installation().install_command(extra=extra)}"
+def install_hint(*extras: str) -> str:
+    """How to install the libraries of extras, without a full stop."""
+    return f"Run: {current_installation().install_command(*extras)}"
 
 
 def package_hint(package: str) -> str:

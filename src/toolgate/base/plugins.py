@@ -152,6 +152,36 @@ def _libraries_of(module: Path) -> set[str]:
     return {(match[1] or match[2]).partition(".")[0] for match in matches}
 
 
+def check_installed(kind: str, spec: PluginSpec, *, used_with: Mapping[str, str]) -> None:
+    """Check, without importing them, that the libraries of an implementation are installed.
+
+    Args:
+        kind: A key of `FOLDERS`.
+        spec: The implementation.
+        used_with: Implementations that are used together with it: name to kind. What they lack is
+            installed by the command of the error as well.
+
+    Raises:
+        UnknownPluginError: The implementation does not exist.
+        MissingExtraError: A library of `spec` is not installed.
+    """
+    check_name(kind, spec)
+    if is_importable(kind, spec.name):
+        return
+    try:
+        _import(kind, spec)
+    except MissingExtraError as error:
+        others = {
+            name
+            for name, its_kind in used_with.items()
+            if module_of(its_kind, name) and not is_importable(its_kind, name)
+        }
+        if others and module_of(kind, spec.name):
+            hint = install_hint(*sorted({*others, spec.name}))
+            raise MissingExtraError(error.failed, hint=hint) from error
+        raise
+
+
 def check_options(kind: str, spec: PluginSpec) -> None:
     """Check name and options of a plugin, without building it.
 

@@ -5,7 +5,7 @@ import logging
 import anyio
 
 from toolgate.base.lazy_loading import run_alone
-from toolgate.base.plugins import check_name, is_importable, make
+from toolgate.base.plugins import check_installed, make
 from toolgate.base.processes.memory import starting
 from toolgate.chat import ChatService, Engine, HelperModel, TurnServices
 from toolgate.errors import ToolgateError
@@ -87,9 +87,8 @@ class ChatFactory:
         await self._models.reload()
         if self.service is None and self._models.registry.tables:
             engine = PluginSpec(name=self._settings.current.chat.engine, setting="chat.engine")
-            check_name("engine", engine)
-            if not is_importable("engine", engine.name):
-                make("engine", Engine, engine, {})  # says which library is missing
+            providers = {table.provider: "llm" for table in self._models.registry.tables.values()}
+            check_installed("engine", engine, used_with=providers)
             self._engine = _LateEngine(engine)
             self.service = ChatService(self._services, self._threads, self._engine.built)
 

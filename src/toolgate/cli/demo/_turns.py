@@ -15,9 +15,7 @@ from toolgate.base.installation import current_installation
 from toolgate.cli.client._http_exchange import Exchange
 from toolgate.types import Json, json_array, json_object
 
-INSTALL_COMMAND = (
-    "" if find_spec("sqlglot") else current_installation().install_command(extra="sql")
-)
+INSTALL_COMMAND = "" if find_spec("sqlglot") else current_installation().install_command("sql")
 """Command that installs what the step needs; empty if nothing is missing."""
 
 _MODEL = "demo"

@@ -40,6 +40,13 @@ _ALIAS: Final = re.compile(
 )
 """Kernel links to a folder of a process, any of which may be the root."""
 
+_KERNEL_LINKS: Final = {
+    ("dev", "fd"): ["proc", "self", "fd"],
+    ("proc", "net"): ["proc", "self", "net"],
+    ("proc", "thread-self"): ["proc", "self", "task", "1"],
+}
+"""Links that every Linux system has to folders of a process: `/dev/fd/../root` is its root."""
+
 _ALIAS_PREFIX: Final = re.compile(rf"(?:{_ALIAS.pattern})(?=/|$)")
 _ALIAS_PARTS: Final = 6
 """Path segments that may be another name of the root, such as `/proc/self/root`."""
@@ -303,6 +310,8 @@ def _physical(path: str, folder: str) -> str:
             del parts[-1:]
         elif part not in {"", "."}:
             parts.append(part)
+            if len(parts) == 2:
+                parts = [*_KERNEL_LINKS.get((parts[0], parts[1]), parts)]
             if len(parts) <= _ALIAS_PARTS and _ALIAS.fullmatch("/" + "/".join(parts)):
                 parts = [] if part == "root" else [step for step in folder.split("/") if step]
     return "/" + "/".join(parts)

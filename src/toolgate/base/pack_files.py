@@ -368,7 +368,8 @@ def append_lines(path: Path, lines: Sequence[str]) -> int:
         fresh = [line for line in lines if line.casefold() not in present]
         if fresh:
             gap = "" if not text or text.endswith("\n") else "\n"
-            path.write_text("\n".join([f"{text}{gap}{fresh[0]}", *fresh[1:], ""]), encoding="utf-8")
+            with path.open("a", encoding="utf-8") as file:  # whatever happens, nothing is lost
+                file.write("\n".join([f"{gap}{fresh[0]}", *fresh[1:], ""]))
     except (OSError, UnicodeError) as error:
         raise PackError(
             f"{path} cannot be written: {error}.", hint="Check its permissions."

@@ -17,7 +17,7 @@ from toolgate.errors import HandleError, UnknownServerError, UnknownToolError
 from toolgate.gateway import visible_catalog
 from toolgate.gateway.listing import Change
 from toolgate.gateway.meta_tools import DiscoverRequest
-from toolgate.settings import DiscoverySettings, ResultSettings, Settings
+from toolgate.settings import DiscoverySettings, ProjectTable, ResultSettings, Settings
 from toolgate.store import AuditFilter
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Json
@@ -74,6 +74,13 @@ async def test_the_two_meta_tools_of_the_source_design_can_be_the_only_ones() ->
     two = Settings(mode="meta", meta_tools=("tool_discovery", "tool_execute"))
     async with memory_app({"a": many(2)}, two) as app:
         assert await names(app) == ["tool_discovery", "tool_execute"]
+
+
+async def test_a_project_whose_search_was_turned_off_lists_its_tools() -> None:
+    """Its mode may be in the store, where a new configuration file cannot refuse it."""
+    project = {"default": ProjectTable(mode="meta", optimization="off")}
+    async with memory_app({"a": many(2)}, Settings(project=project)) as app:
+        assert await names(app) == ["a__tool_0", "a__tool_1"]
 
 
 async def test_pinned_tools_are_listed_beside_the_meta_tools() -> None:

@@ -57,8 +57,8 @@ class ListingPolicy:
         settings = self._settings.current
         project = self._project(caller.project_id if caller else DEFAULT_PROJECT)
         mode = "all" if settings.tool_names == "flat" else project.mode or settings.mode
-        if mode == "auto" and self.is_unsearched(caller):
-            mode = "all"  # or its tools could not be reached
+        if self.is_unsearched(caller):
+            mode = "all"  # else its tools could not be reached
         client = searching_client(caller)
         return MenuRules(
             mode=mode,

@@ -335,6 +335,19 @@ async def test_what_was_remembered_of_a_request_is_counted() -> None:
     assert kept.metrics.as_json()["answers_kept"] == 2
 
 
+async def test_an_interrupted_embedding_is_no_failure_of_the_embedder() -> None:
+    """A change of the catalog interrupts one, and a request that does not wait any longer."""
+    strategy = build(PATIENT, embedder=Broken("hangs", ["document"]))
+    async with anyio.create_task_group() as tasks:
+        await strategy.update(sample_tools())
+        tasks.start_soon(strategy.ready)
+        await anyio.wait_all_tasks_blocked()
+        tasks.cancel_scope.cancel()
+    await strategy.aclose()
+
+    assert strategy.metrics.embedding["document"].failures == 0
+
+
 FIRST_SEARCH = """
 import threading
 import anyio

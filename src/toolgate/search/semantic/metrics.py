@@ -76,7 +76,7 @@ class SearchMetrics:
         try:
             with observe("embed", kind=kind, texts=len(texts)):
                 vectors = await embedded(embedder, texts, kind)
-        except BaseException:
+        except Exception:  # an interrupted batch is computed again
             work.failures += 1
             raise
         finally:

@@ -17,7 +17,7 @@ from tests.real import processes
 from tests.real.processes import RunningGateway
 
 FOLDER = Path(benchmarks.__file__).parent
-PROGRAMS = {"document_questions", "menu_server", "server_farm"}
+PROGRAMS = {"document_questions", "menu_server", "plain_proxy", "server_farm"}
 """One wants documents that do not come along; the others are servers."""
 
 

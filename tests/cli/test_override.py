@@ -107,6 +107,24 @@ def test_tables_written_as_in_the_documentation_are_changed_in_the_file(
     assert after.strip() in file.read_text("utf-8")
 
 
+def test_a_hidden_parameter_has_the_default_that_is_sent(command: Command, folder: Path) -> None:
+    """Hiding a parameter removed its default, although that is what the server gets."""
+    hidden = ("servers", "override", ECHO, "--hide-parameter", "text")
+    done = command(*hidden, "--default", "text=hello")
+    assert done.status == SUCCESS, done.err
+    text = {"default": "hello", "hide": True}
+    assert file_of(folder) == {"echo": {"parameters": {"text": text}}}
+    assert json.loads(command("call", ECHO).out.partition(" größer")[0])["text"] == "hello"
+
+    assert command("servers", "override", ECHO, "--default", "text=bye").status == SUCCESS
+    text["default"] = "bye"
+    assert file_of(folder) == {"echo": {"parameters": {"text": text}}}
+    assert command("servers", "override", ECHO, "--set", "text=x").status == SUCCESS
+    assert file_of(folder) == {"echo": {"parameters": {"text": {"value": "x"}}}}
+    assert command(*hidden, "--default", "text=y").status == SUCCESS
+    assert file_of(folder) == {"echo": {"parameters": {"text": {"default": "y", "hide": True}}}}
+
+
 def test_a_change_that_the_file_cannot_take_says_where_it_was_saved(
     command: Command, folder: Path
 ) -> None:
@@ -137,7 +155,9 @@ def test_a_preview_changes_nothing(command: Command, folder: Path) -> None:
         (("--set", "times=many"), "takes integer"),
         (("--hide-parameter", "text"), "hides the parameter 'text', which the server requires"),
         (("--name", "add_numbers"), "another tool is called so"),
-        (("--name", "a b"), "Allowed: 1 to 64 characters"),
+        (("--name", "a b"), "override: server.small.tools.echo.name is 'a b'. Allowed: 1 to 64"),
+        (("--set", "times=1", "--default", "times=2"), "--set names the parameter 'times'"),
+        (("--set", "times=1", "--hide-parameter", "times"), "--set names the parameter 'times'"),
         (("--set", "text=${user.mail}"), "which no caller has"),
         (("--table", '{"colour": "red"}'), "Overrides have no key named 'colour'"),
         (("--set", "text=***"), "is still masked"),

@@ -1,7 +1,7 @@
 """`toolgate servers override`: offer a tool with another name, other texts or parameters."""
 
-from collections.abc import Callable, Sequence
-from typing import Annotated, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Final, NamedTuple
 
 import typer
 
@@ -13,6 +13,13 @@ from toolgate.cli.terminal._output import note, print_json, print_text
 from toolgate.cli.tools.call import pair_of, read_json_object, typed_value
 from toolgate.errors import ArgumentError
 from toolgate.types import Json, json_object
+
+_REPLACED: Final[Mapping[str, frozenset[str]]] = {
+    "value": frozenset({"default", "hide"}),
+    "default": frozenset({"value"}),
+    "hide": frozenset({"value"}),
+}
+"""Members of the override of a parameter that another one takes the place of."""
 
 
 class _Pairs(NamedTuple):
@@ -188,15 +195,22 @@ def _changed(shown: Json, changes: Json, pairs: _Pairs) -> Json:
 
     def change(name: str, member: str, value: object) -> None:
         kept = after.get(name, {})
-        if member != "description":  # value, default and hide take each other's place
-            kept = {key: kept[key] for key in kept if key == "description"}
-        after[name] = {**kept, member: value}
+        replaced = _REPLACED.get(member, frozenset())
+        stays = {key: kept[key] for key in kept if key not in replaced}
+        after[name] = {**stays, member: value}
 
-    for text in pairs.value:
-        name, value = pair_of(text, "--set")
+    fixed = [pair_of(text, "--set") for text in pairs.value]
+    defaults = [pair_of(text, "--default") for text in pairs.default]
+    changed = {*pairs.hide, *(name for name, _ in defaults)}
+    if both := [name for name, _ in fixed if name in changed]:
+        raise ArgumentError(
+            f"The options contradict each other: --set names the parameter {both[0]!r}, and so does"
+            " --default or --hide-parameter.",
+            allowed="Allowed: --set (always sent, hidden), or the other two.",
+        )
+    for name, value in fixed:
         change(name, "value", typed_value(value, json_object(described.get(name))))
-    for text in pairs.default:
-        name, value = pair_of(text, "--default")
+    for name, value in defaults:
         change(name, "default", typed_value(value, json_object(described.get(name))))
     for name in pairs.hide:
         change(name, "hide", value=True)

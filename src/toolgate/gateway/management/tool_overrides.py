@@ -140,7 +140,7 @@ class ToolOverrideManagement:
         )
 
     async def _previewed(self, server: str, tool: str, table: Json) -> OverriddenTool:
-        given = tool_overrides(server, {tool: table})
+        given = tool_overrides(server, {tool: table}, source="override")
         overrides = dict(self._catalog.server(server).spec.tool_overrides)
         overrides.pop(tool, None)
         return self._view(server, tool, table, {**overrides, **given})

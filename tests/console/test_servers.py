@@ -20,7 +20,7 @@ from toolgate.errors import UnknownToolError
 from toolgate.server.http import build_app
 from toolgate.settings import ProgramSettings, Settings, StoreSettings, load
 from toolgate.testing import FakeUpstream, text_result
-from toolgate.types import Caller
+from toolgate.types import Caller, Json
 
 ECHO = Path(toolgate.testing.__file__).parent / "echo_server.py"
 ADMIN = Caller.local()
@@ -31,6 +31,14 @@ def configuration(folder: Path, text: str) -> Path:
     path = folder / "toolgate.toml"
     path.write_text(text, encoding="utf-8")
     return path
+
+
+def sent_by_form(page: str) -> dict[str, Any]:
+    """What a browser sends for the form of an override if nothing is changed in it."""
+    areas = re.findall(r'<textarea[^>]* name="([^"]*)"[^>]*>(.*?)</textarea>', page, re.DOTALL)
+    inputs = re.findall(r'<input[^>]* name="([^"]*)"[^>]* value="([^"]*)"', page)
+    selects = re.findall(r'<select[^>]* name="([^"]*)".*?value="([^"]*)" selected', page, re.DOTALL)
+    return {name: html.unescape(value) for name, value in (*areas, *inputs, *selects)}
 
 
 async def test_a_server_of_toolgate_toml_is_changed_and_removed_there(tmp_path: Path) -> None:
@@ -192,6 +200,44 @@ async def test_a_tool_is_offered_as_its_form_says_after_a_preview() -> None:
 
         await console.send("override?key=notes:add", do="remove", key="notes:add")
         assert (await console.app.gateway.manage.overrides.show(ADMIN, "notes:add")).override == {}
+
+
+async def test_saving_the_form_of_an_override_again_changes_nothing() -> None:
+    """Lists became one line of JSON, and what the form has no choice for was offered to callers."""
+    parameters: Json = {
+        "text": {"default": "hello", "hide": True, "description": "What."},
+        "tags": {"value": ["x", "[y"]},
+        "times": {"value": 0},
+        "kind": {"default": "short"},
+        "api_key": {"value": "secret"},
+        "loud": {"value": False},
+        "more": {"default": "5"},
+    }
+    listed: Json = {
+        "plain": {"type": "string"},
+        "text": {"type": "string"},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "times": {"type": "integer"},
+        "kind": {"enum": ["short", "long"]},
+        "api_key": {"type": "string"},
+        "loud": {"type": "boolean"},
+        "more": {},
+    }
+    tool: Json = {"inputSchema": {"type": "object", "properties": listed, "required": ["plain"]}}
+    async with open_console({"notes": notes(add=tool)}) as console:
+        overrides = console.app.gateway.manage.overrides
+        await overrides.change(ADMIN, "notes:add", {"parameters": parameters})
+        form = await console.page("override", key="notes:add")
+        await console.send("override?key=notes:add", do="save", **sent_by_form(form))
+        shown = (await overrides.show(ADMIN, "notes:add")).override["parameters"]
+        # Always sent and not shown to callers, both before and after.
+        parameters["text"] = {"value": "hello", "description": "What."}
+        parameters["api_key"] = {"value": "***"}
+        assert shown == parameters
+
+        wrong = {**sent_by_form(form), "a6": "yes"}
+        refused = await console.send("override?key=notes:add", 400, do="save", **wrong)
+        assert "loud must be of type boolean, but is 'yes'" in visible_text(refused.text)
 
 
 async def test_many_servers_come_in_pages_that_keep_filter_and_order() -> None:

@@ -140,24 +140,23 @@ def _value(field: FormField, text: str) -> object:
         case "text" | "long":
             return text
         case "lines":
-            return [line for line in text.split("\n") if line.strip()]
+            value = _parsed(text)
+            lines = [line for line in text.split("\n") if line.strip()]
+            return cast("list[object]", value) if isinstance(value, list) else lines
         case "number":
             return _read(field, text.strip(), (int, float))
         case "switch":
-            return text == "true"
+            return _read(field, text.strip(), (bool,))
+        case "choice" if json.dumps(text, ensure_ascii=False) in field.choices:
+            return text  # people write a choice without quotes
         case "choice" | "json":
             return _read(field, text, (object,))
 
 
 def _read(field: FormField, text: str, kinds: tuple[type, ...]) -> object:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        value = None
-        fits = False
-    else:
-        fits = isinstance(value, kinds) and not (isinstance(value, bool) and object not in kinds)
-    if not fits:
+    value = _parsed(text)
+    is_switch_for_number = isinstance(value, bool) and int in kinds  # to Python, True is an int
+    if value is ... or is_switch_for_number or not isinstance(value, kinds):
         raise ArgumentError(
             f"{field.name[:60]} must be of type {field.type}, but is {text[:60]!r}.",
             hint='Strings in JSON are quoted: "like this".'
@@ -165,6 +164,14 @@ def _read(field: FormField, text: str, kinds: tuple[type, ...]) -> object:
             else "Correct it; the other fields are unchanged.",
         )
     return value
+
+
+def _parsed(text: str) -> object:
+    """The value of a JSON text; the ellipsis if it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return ...
 
 
 def _read_object(raw: str) -> Json:

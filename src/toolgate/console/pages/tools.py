@@ -352,7 +352,9 @@ def _override_page(
         shown=shown,
         preview=preview,
         fields=fields,
-        changes={field.field: _Change(json_object(parameters.get(field.name))) for field in fields},
+        changes={
+            field.field: _Change(field, json_object(parameters.get(field.name))) for field in fields
+        },
         variables=CALLER_VARIABLES,
     )
 
@@ -360,15 +362,32 @@ def _override_page(
 class _Change:
     """An override's change of a parameter, as in the form."""
 
-    def __init__(self, change: Json) -> None:
+    def __init__(self, field: FormField, change: Json) -> None:
         self.description = str(change.get("description", ""))
-        self.mode = next((key for key in ("value", "default", "hide") if key in change), "")
-        value = change.get(self.mode, "") if self.mode != "hide" else ""
-        self.value = value if isinstance(value, str) else json_text.dumps(value).decode()
+        value = change.get("value", change.get("default"))
+        self.mode = "hide" if change.get("hide") else ""
+        if "value" in change or (self.mode and value is not None):
+            self.mode = "value"  # a hidden parameter is always sent with its default
+        elif value is not None:
+            self.mode = "default"
+        self.value = "" if value is None else _as_text(field, value)
+
+
+def _as_text(field: FormField, value: object) -> str:
+    """A value as `_typed_value` reads it."""
+    is_plain = field.kind != "json" or value == HIDDEN_VALUE or "${" in str(value)
+    return value if isinstance(value, str) and is_plain else json_text.dumps(value).decode()
 
 
 def _fields_of_override(shown: OverriddenTool) -> Sequence[FormField]:
-    return fields_of(json_object((shown.listed or {}).get("inputSchema")))
+    """Fields for the server's parameters, after those that the override changes.
+
+    A change that has no field would be lost when the form is saved.
+    """
+    schema = json_object((shown.listed or {}).get("inputSchema"))
+    listed = json_object(schema.get("properties"))
+    changed: Json = {name: {} for name in json_object(shown.override.get("parameters"))}
+    return fields_of({**schema, "properties": {**changed, **listed}})
 
 
 def _typed_override(request: PageRequest, shown: OverriddenTool) -> Json:

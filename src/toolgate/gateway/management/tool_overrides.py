@@ -202,14 +202,16 @@ def _with_kept(table: Json, written: Json, tool: str) -> Json:
     parameters: Json = {}
     for name, change in json_object(table.get("parameters")).items():
         values = dict(json_object(change))
-        for key in ("value", "default"):
-            if values.get(key) == HIDDEN_VALUE:
-                if key not in json_object(before.get(name)):
+        written_change = json_object(before.get(name))
+        for key in values.keys() & {"value", "default"}:
+            if values[key] == HIDDEN_VALUE:
+                kept = written_change.get("value", written_change.get("default"))
+                if kept is None:
                     raise SettingError(
                         f"The {key} of parameter {name!r} of {tool!r} is still masked "
                         f"({HIDDEN_VALUE!r}).",
                         hint="Enter the real value.",
                     )
-                values[key] = json_object(before[name])[key]
+                values[key] = kept
         parameters[name] = values
     return {**table, "parameters": parameters} if parameters else table

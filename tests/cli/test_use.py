@@ -206,8 +206,8 @@ def test_call_and_describe_of_a_quarantined_tool_say_who_decides(
     for asked in (command("call", name, "--arg", "text=x"), command("describe", name)):
         assert asked.status == NO_RESULT
         assert asked.err == (
-            "toolgate: The tool 'small:echo' is quarantined. See why, and approve or reject it:"
-            " toolgate servers approve small\n"
+            "toolgate: The tool 'small:echo' is quarantined. An administrator sees why, and"
+            " decides, on the page of 'small' in the console.\n"
         )
 
 

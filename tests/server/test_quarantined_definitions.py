@@ -18,7 +18,7 @@ from toolgate.app.app import App
 from toolgate.errors import UnknownEntryError
 from toolgate.settings import Settings
 from toolgate.store import AuditFilter
-from toolgate.testing import FakeUpstream, memory_app
+from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, EntryKind, Json
 
 ME = Caller.local()
@@ -150,6 +150,25 @@ async def test_what_is_quarantined_cannot_be_used_by_who_knows_its_name(
         for kind, name in DEFINITIONS:
             await place.approve(kind, name)
         assert "result" in await place.request(method, **params)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("desk__look", {}),
+        ("tool_execute", {"toolKey": "desk:look", "arguments": {}}),
+        ("tool_describe", {"toolKeys": ["desk:look"]}),
+    ],
+)
+async def test_a_model_is_not_told_the_command_that_releases_a_quarantined_tool(
+    tool: str, arguments: Json
+) -> None:
+    upstream = FakeUpstream({"look": lambda _: text_result("")})
+    upstream.definitions["look"] = {"description": INJECTION}
+    async with endpoint(upstream) as place:
+        answer = str(await place.request("tools/call", name=tool, arguments=arguments))
+        assert "quarantined" in answer
+        assert "toolgate servers" not in answer
 
 
 async def test_definitions_that_become_poisoned_are_hidden_and_back_when_they_are_as_before() -> (

@@ -155,9 +155,11 @@ class VisibleCatalog:
         quarantined = self._quarantined_key(key)
         if quarantined and self.manages(caller):
             server = quarantined.partition(":")[0]
+            # A model reads this too, so it names no command that a shell of its own could run.
             return UnknownToolError(
                 f"The tool {quarantined!r} is quarantined.",
-                hint=f"See why, and approve or reject it: toolgate servers approve {server}",
+                hint=f"An administrator sees why, and decides, on the page of {server!r} in the"
+                " console.",
             )
         tools = [
             tool

@@ -133,7 +133,9 @@ class DiscoveryService:
                 siblings=self._visible.siblings(snapshot, allowed, answer)
                 if request.as_text
                 else {},
-                budget_tokens=project.budget_tokens or settings.discovery.budget_tokens,
+                budget_tokens=request.budget_tokens
+                or project.budget_tokens
+                or settings.discovery.budget_tokens,
                 down=down,
                 notices=notices,
                 meta_tools=self._listing.callable_meta_tools(caller),
@@ -349,8 +351,9 @@ class DiscoveryService:
 
 
 def _limit(request: DiscoverRequest, default: int) -> int:
-    """The most hits of a request; if it does not say, enough for each of its steps."""
-    return request.max_results or max(default, _HITS_PER_STEP * len(request.queries))
+    """The most hits of a request; if it does not say, enough for each of several steps."""
+    steps = len(request.queries)
+    return request.max_results or (max(default, _HITS_PER_STEP * steps) if steps > 1 else default)
 
 
 def _as_shown(answer: SearchAnswer, snapshot: Snapshot) -> SearchAnswer:

@@ -71,6 +71,9 @@ class DiscoverRequest:
     include_core: bool = False
     """Whether pinned tools are appended to those found; clients list them anyway."""
 
+    budget_tokens: int = 0
+    """Most estimated tokens of the answer, 200 or more; 0 for the value of the settings."""
+
     kinds: tuple[str, ...] = ()
     """Only these kinds (`Kind`); empty for all."""
 

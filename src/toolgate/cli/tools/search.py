@@ -1,11 +1,12 @@
 """`toolgate search`: search for tools."""
 
 import sys
+from collections import Counter
 from typing import cast
 
 import anyio
 
-from toolgate.cli.client._gateway_client import has_matches
+from toolgate.cli.client._gateway_client import GatewayClient, has_matches
 from toolgate.cli.client._open_gateway import open_gateway
 from toolgate.cli.terminal._exit import NO_RESULT, SUCCESS
 from toolgate.cli.terminal._output import note, plural, print_json, print_text, spinner, wrap_text
@@ -14,13 +15,15 @@ from toolgate.cli.terminal._sanitize import one_line
 from toolgate.errors import ArgumentError
 from toolgate.types import Json, json_object, relevance_text
 
+_BUDGET_TOKENS = 100_000
+"""Most estimated tokens of an answer with a requested number of results: the largest allowed."""
 _SIBLINGS = 6
 """Further tools of a server that are listed (chosen)."""
 
 
 def search(
     query: list[str],
-    limit: int = 5,
+    limit: int = 0,
     server: list[str] | None = None,
     kind: list[str] | None = None,
     group: str = "",
@@ -39,11 +42,14 @@ def search(
     "text"}; source is exact, lexical, vector, usage, core, cloud or llm, and reasons is there
     with --explain.
     """
-    request: Json = {"query": " ".join(query), "limit": limit, "include_core": not no_pinned}
+    request: Json = {"query": " ".join(query), "include_core": not no_pinned}
     if mark and mark not in {"right", "wrong"}:
         raise ArgumentError(f"--mark is {mark!r:.60}.", allowed="Allowed: right, wrong.")
     if mark:
         return anyio.run(_mark, " ".join(query), mark, as_json)
+    if limit:
+        # A person who asks for a number of results wants them all, whatever they cost a model.
+        request |= {"limit": limit, "budget_tokens": _BUDGET_TOKENS}
     if server:
         request["servers"] = server
     if kind:
@@ -72,8 +78,7 @@ command = PlainCommand(
             kind=int,
             minimum=1,
             maximum=50,
-            default=5,
-            help="Maximum number of results.",
+            help="Maximum number of results. Default: discovery.max_results.",
         ),
         Option(
             flags=("--server",),
@@ -127,7 +132,7 @@ async def _search(request: Json, as_json: bool) -> int:
     with spinner("Searching"):
         async with open_gateway() as gateway:
             answer = await gateway.discover(request)
-            servers = [] if as_json else await gateway.servers()
+            quarantined = Counter[str]() if as_json else await _quarantined(gateway)
     hits = cast("list[Json]", answer.get("results") or [])
     if as_json:
         print_json(answer)
@@ -148,14 +153,24 @@ async def _search(request: Json, as_json: bool) -> int:
                 note("See: toolgate servers list")
         elif not hits:
             note("No matching tools. Try other words, or see: toolgate tools")
-        for server in servers:
-            name, held = server["name"], int(server["held"])
-            if held and name in request.get("servers", [name]):
+        for server, count in quarantined.items():
+            if server in request.get("servers", [server]):
                 note(
-                    f"Not searched: {plural(held, 'quarantined definition')} of {name}."
-                    f" See: toolgate servers approve {name}"
+                    f"Not searched: {plural(count, 'quarantined definition')} of {server}."
+                    f" See: toolgate servers approve {server}"
                 )
     return SUCCESS if has_matches(answer) else NO_RESULT
+
+
+async def _quarantined(gateway: GatewayClient) -> Counter[str]:
+    """Count the quarantined definitions that a search would find, by server."""
+    if not any(server["held"] for server in await gateway.servers()):
+        return Counter()
+    return Counter(
+        str(entry["serverName"])
+        for entry in await gateway.rows("held")
+        if entry["kind"] != "instructions"
+    )
 
 
 def show(hit: Json) -> None:

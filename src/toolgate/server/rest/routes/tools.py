@@ -34,6 +34,9 @@ class Discover(DiscoverArguments, Body):
     limit: int = Field(0, ge=1, le=50, description="Another name of maxResults.")
     servers: OneOrMore = Field("", description="Another name of server.")
     include_core: bool = Field(True, description="Whether pinned tools follow the results.")
+    budget_tokens: int = Field(
+        0, ge=200, le=100_000, description="Most estimated tokens of the answer."
+    )
     explain: bool = Field(False, description="Whether each result says how it was ranked.")
     format: Format | None = Field(None, description="Adds the definitions in this form.")
 
@@ -55,6 +58,7 @@ class Discover(DiscoverArguments, Body):
             max_results=self.limit or request.max_results,
             servers=tuple(servers) if self.servers else request.servers,
             include_core=self.include_core,
+            budget_tokens=self.budget_tokens,
         )
 
 

@@ -60,6 +60,7 @@ async def test_tool_read_is_listed_as_read_only_while_there_are_read_only_tools(
         assert "or tool_read if read-only." in found
     async with memory_app({"a": FakeUpstream()}, META) as app:
         assert "tool_read" not in await names(app)
+        assert "tool_read" not in text(await meta(app, "tool_discovery", query="echo"))
         assert "tool_read" not in app.gateway.listing.instructions(ME)
     without = replace(META, meta_tools=("tool_discovery", "tool_execute"))
     async with memory_app({"a": shop()}, without) as app:

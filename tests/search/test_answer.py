@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from toolgate.base import json_text
 from toolgate.base.token_estimate import estimate_tokens
-from toolgate.search import Discovery, Hit, SearchAnswer, compose
+from toolgate.search import Discovery, Hit, SearchAnswer, SearchedQuery, compose
 
 TEXT = """\
 github:create_issue(owner, repo, title, body?, labels?: string[]) [0.93]
@@ -148,6 +148,40 @@ def test_only_meta_tools_that_the_caller_has_are_recommended() -> None:
 
     assert "tool_execute" in text
     assert "tool_describe" not in text
+
+
+def test_what_only_reads_is_said_to_need_no_tool_execute() -> None:
+    """Prompts, resources and skills are read, whatever their servers say about their tools."""
+    skill = Hit(key="files:skill://refunds", relevance=0.9, explanation="", kind="skill")
+    definitions = {skill.key: {"name": "refunds", "description": "Refund.", "kind": "skill"}}
+    for meta_tools, how in ((("tool_execute", "tool_read"), True), (("tool_execute",), False)):
+        answer = SearchAnswer(hits=(skill,))
+        text = compose(answer, read_from(definitions), meta_tools=meta_tools).text
+        assert ("or tool_read if read-only" in text) is how
+
+
+def test_a_sentence_about_several_queries_is_written_once() -> None:
+    queries = tuple(SearchedQuery(query=f"task {number}") for number in range(12))
+    answer = SearchAnswer(
+        hits=(),
+        fit="none",
+        notices=(*(f"{query.label}Nothing fits." for query in queries), "Server mail is down."),
+        queries=queries,
+    )
+    notices = compose(answer, read_from({})).notices
+    names = ", ".join(f"'task {number}'" for number in range(12))
+    assert notices == (f"{names}: Nothing fits.", "Server mail is down.")
+
+
+def test_notices_that_are_left_out_are_counted() -> None:
+    answer = SearchAnswer(hits=(), notices=tuple(f"Server s{n} has no tool." for n in range(9)))
+    notices = compose(answer, read_from({})).notices
+    assert notices[-2:] == ("Server s5 has no tool.", "Notes left out: 3.")
+
+
+def test_the_json_has_no_siblings_if_there_are_none() -> None:
+    for brief in (True, False):
+        assert "siblings" not in compose(ANSWER, read_from(DEFINITIONS)).structured(brief=brief)
 
 
 WRAPPED = {

@@ -151,6 +151,11 @@ class SearchedQuery:
     notice: str = ""
     """The sentence about it among the notices of the answer; empty if there is none."""
 
+    @property
+    def label(self) -> str:
+        """How notices about one of several queries begin."""
+        return f"{self.query[:60]!r}: "
+
 
 @dataclass(frozen=True, kw_only=True)
 class SearchAnswer:

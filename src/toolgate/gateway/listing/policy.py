@@ -126,16 +126,20 @@ class ListingPolicy:
         return self._reads_in[1]
 
     def callable_meta_tools(self, caller: Caller) -> tuple[str, ...]:
-        """Meta-tools that a caller may call, listed or not; that for programs only if listed."""
+        """Meta-tools that a caller may call, listed or not; and usable now."""
         settings = self._settings.current
         if settings.tool_names == "flat":
             return ()
         # Without a menu first: programs that are not listed beside meta-tools never are.
-        if self._has_programs(lists_all=False) and self._has_programs(
+        has_programs = self._has_programs(lists_all=False) and self._has_programs(
             lists_all=self.lists_all(caller)
-        ):
-            return settings.meta_tools
-        return tuple(name for name in settings.meta_tools if name != PROGRAM_TOOL)
+        )
+        return tuple(
+            name
+            for name in settings.meta_tools
+            if name != PROGRAM_TOOL or has_programs
+            if name != READ_TOOL or self._has_read_only()
+        )
 
     def callable_name(self, caller: Caller, entry: CatalogEntry) -> str:
         """How a caller's model names a tool: by its exposed name if listed, else by its key."""

@@ -16,12 +16,14 @@ from toolgate.search.answer.discovery import DetailLevel, Discovery, fit, notice
 from toolgate.search.answer.results import DiscoveryResult, card_of, result_of
 from toolgate.search.answer.safe_text import clean, cut
 from toolgate.search.answer.signature import signature
-from toolgate.search.base import SearchAnswer
+from toolgate.search.base import SearchAnswer, SearchedQuery
 from toolgate.types import Json, relevance_text
 
 _SAFE_KEY = re.compile(r"[^\s()\"'`\x00-\x20\x7f-\xa0]+")
 _NOTICES_MOST = 6
 """Most notices in an answer; chosen."""
+_NOTICE_CHARS = 240
+"""Most characters of a notice, not counting the queries that it is about; chosen."""
 _STRONG = 0.5
 """Lowest relevance of a hit for which the other tools of its server are listed; chosen."""
 _BESIDE = 3
@@ -80,12 +82,10 @@ def compose(
         for server, names in (siblings or {}).items()
         if server in servers
     }
-    # The highest level of detail shows 240 characters of a notice (`DetailLevel.notices`).
-    texts = (cut(clean(notice), 240) for notice in (*notices, *answer.notices))
     draft = Discovery(
         results=results,
         siblings=unlisted,
-        notices=tuple(dict.fromkeys(notice for notice in texts if notice))[:_NOTICES_MOST],
+        notices=_notices((*notices, *answer.notices), answer.queries),
         fit=answer.fit,
         budget_tokens=budget_tokens,
         total_searched=answer.searched,
@@ -134,6 +134,25 @@ def _with_company(
         same = tuple(alternatives.get(result.tool_key, ()))[:_BESIDE]
         full.append(result._replace(alternatives=same, used_with=tuple(company)))
     return tuple(full)
+
+
+def _notices(notices: Sequence[str], queries: Sequence[SearchedQuery]) -> tuple[str, ...]:
+    """Return the notices to show: the same sentence about several queries once, after them all."""
+    labels_by_text: dict[str, list[str]] = {}
+    for notice in notices:
+        label = next((q.label for q in queries if notice.startswith(q.label)), "")
+        text = cut(clean(notice.removeprefix(label)), _NOTICE_CHARS)
+        labels = labels_by_text.setdefault(text, [])
+        if (name := clean(label.removesuffix(": "))) not in labels:
+            labels.append(name)
+    labels_by_text.pop("", None)
+    texts = [
+        f"{', '.join(labels)}: {text}" if any(labels) else text
+        for text, labels in labels_by_text.items()
+    ]
+    if left := len(texts[_NOTICES_MOST:]):
+        texts[_NOTICES_MOST:] = [f"Notes left out: {left}."]
+    return tuple(texts)
 
 
 def _is_strong(result: DiscoveryResult) -> bool:
@@ -211,7 +230,10 @@ def _how_to(results: Sequence[DiscoveryResult], meta_tools: Collection[str]) -> 
         return []
     ways: list[str] = []
     if "tool_execute" in meta_tools:
-        reads = any(result.annotations.get("readOnlyHint") is True for result in results)
+        reads = any(
+            result.kind != "tool" or result.annotations.get("readOnlyHint") is True
+            for result in results
+        )
         read = ", or tool_read if read-only" if reads and "tool_read" in meta_tools else ""
         ways.append(f"Run: tool_execute{read}.")
     if "tool_describe" in meta_tools:

@@ -94,7 +94,7 @@ class DetailLevel:
     """Whether the reason for each hit is shown."""
     signature: int = SIGNATURE_CHARS
     """Most characters of the parameters; 0 leaves them out."""
-    notices: int = 240
+    notices: int = 2_000
     """Most characters of a notice."""
 
 
@@ -164,7 +164,8 @@ def _content(discovery: Discovery, level: DetailLevel) -> Json:
         siblings = {
             name: list(discovery.siblings.get(name, ())[: level.siblings]) for name in servers
         }
-        body["siblings"] = {server: names for server, names in siblings.items() if names}
+        if siblings := {server: names for server, names in siblings.items() if names}:
+            body["siblings"] = siblings
     body["fit"] = discovery.fit
     if notices := notices_at(discovery, level):
         body["notice"] = " ".join(notices)

@@ -410,15 +410,14 @@ class HybridSearch:
                 hits, fit, notice = builder.build(state, ranking, allowed, request, searched)
             (weak if fit == "none" else fitting).append(hits)
             margin = hits[0].fields.get("margin") if hits else None
-            if notice and len(request.queries) > 1:
-                notice = f"{query[:60]!r}: {notice}"
-            if notice:
-                notices.append(notice)
-            read.append(
-                SearchedQuery(
-                    query=query, vector=reading.vector, margin=margin, fit=fit, notice=notice
-                )
+            searched_query = SearchedQuery(
+                query=query, vector=reading.vector, margin=margin, fit=fit, notice=notice
             )
+            if notice and len(request.queries) > 1:
+                searched_query = replace(searched_query, notice=searched_query.label + notice)
+            if notice:
+                notices.append(searched_query.notice)
+            read.append(searched_query)
         # Weak hits come after all that fit: a step without a tool displaces nothing.
         return interleave_hits(fitting, request.limit, then=weak), notices, read, fallback
 

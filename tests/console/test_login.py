@@ -313,7 +313,15 @@ async def test_logging_out_ends_the_session() -> None:
         assert (await place.client.get("/console")).status_code == 303
 
 
+_ENTITIES = "%22%3C%26%27" * 1_300
+"""As HTML, more than 20,000 characters in a form of 16 KB."""
+
 LOGIN_FORMS = {
+    "a token of characters that HTML escapes": f"token={_ENTITIES}",
+    "a page of such characters": f"next={_ENTITIES}",
+    "a form of such characters that is kept": f"sent={_ENTITIES}",
+    "many small fields": "&".join(f"name{number}={'%22' * 60}" for number in range(100)),
+    "almost too many bytes": f"token={'%3C' * 21_000}",
     "too many bytes": f"token={'a' * 70_000}",
     "too many fields": "&".join("a" * 101),
     "four megabytes of fields": "a&" * 2_000_000,
@@ -323,16 +331,49 @@ LOGIN_FORMS = {
 
 @pytest.mark.parametrize("form", LOGIN_FORMS.values(), ids=LOGIN_FORMS)
 @pytest.mark.parametrize("path", ["login", "servers", "logins/begin"])
-async def test_forms_of_anonymous_users_are_small(form: str, path: str) -> None:
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"sec-fetch-site": "same-origin"},
+        {"referer": f"http://127.0.0.1:7420/console/tools?q={'%22' * 9_000}"},
+    ],
+    ids=["a program", "a browser", "from a long address"],
+)
+async def test_forms_of_anonymous_users_are_small(
+    form: str, path: str, headers: dict[str, str]
+) -> None:
     """Anyone can send these without a token, so they may cost nothing."""
     async with open_console(settings=REQUIRED) as place:
         answer = await place.client.post(
             f"/console/{path}",
             content=form.encode(),
-            headers={"content-type": "application/x-www-form-urlencoded"},
+            headers={"content-type": "application/x-www-form-urlencoded", **headers},
         )
     assert answer.status_code in {401, 403, 413}
-    assert len(answer.content) < 200_000, "nothing large comes back"
+    assert len(answer.content) < 60_000, "nothing large comes back"
+
+
+async def test_somebody_whose_session_has_ended_is_told_that_a_long_form_is_not_kept() -> None:
+    async with open_console(settings=REQUIRED) as place:
+        late = await place.client.post("/console/projects", data={"name": "w" * 20_000})
+        assert late.status_code == 401
+        assert "too long to keep" in visible_text(late.text)
+        assert "www" not in late.text
+        form = {"csrf": "of an earlier page", "token": "w" * 20_000}
+        early = await place.client.post(
+            "/console/login", data=form, headers={"sec-fetch-site": "same-origin"}
+        )
+        assert early.status_code == 403
+        assert "too long to be repeated" in visible_text(early.text)
+
+
+@pytest.mark.parametrize("page", ["login?next=", "tools?q="])
+async def test_a_long_address_does_not_come_back_before_a_login(page: str) -> None:
+    async with open_console(settings=REQUIRED) as place:
+        answer = await place.client.get(f"/console/{page}{'%3C' * 20_000}")
+    assert answer.status_code in {200, 303}
+    assert len(answer.content) + len(str(answer.headers)) < 20_000
 
 
 async def test_users_may_send_large_forms() -> None:

@@ -18,6 +18,9 @@ class FormLimits:
     max_fields: int
     """Largest number of fields, counting each value of a repeated field."""
 
+    max_repeated: int
+    """Most characters of input that a page repeats, counted as HTML."""
+
     def check_size(self, size: int) -> None:
         """Check the size of a body in bytes.
 
@@ -28,10 +31,10 @@ class FormLimits:
             raise FormTooLargeError(f"The form is larger than {self.max_bytes // 1024:,} KB.")
 
 
-ANONYMOUS_FORM = FormLimits(max_bytes=64 * 2**10, max_fields=100)
+ANONYMOUS_FORM = FormLimits(max_bytes=64 * 2**10, max_fields=100, max_repeated=16 * 2**10)
 """Before login: room for a token, and for a form filled in before the session ended (chosen)."""
 
-USER_FORM = FormLimits(max_bytes=4 * 2**20, max_fields=5_000)
+USER_FORM = FormLimits(max_bytes=4 * 2**20, max_fields=5_000, max_repeated=32 * 2**20)
 """For users: larger than any console form with the longest texts it accepts (chosen)."""
 
 

@@ -129,7 +129,11 @@ class Console:
         await response(scope, receive, send)
 
     def _anonymous_request(
-        self, http: Request, *, form: Mapping[str, list[str]] | None = None
+        self,
+        http: Request,
+        *,
+        form: Mapping[str, list[str]] | None = None,
+        limits: FormLimits = ANONYMOUS_FORM,
     ) -> PageRequest:
         return PageRequest(
             app=self._app,
@@ -143,6 +147,7 @@ class Console:
             figures=self._figures,
             sessions=self._sessions,
             is_known=False,
+            limits=limits,
         )
 
     async def _respond(self, http: Request) -> Response:
@@ -156,11 +161,12 @@ class Console:
         with store_deadline(wait_s, each=route is not None and route.is_long) as waited:
             # Before the form is read: its size limit depends on the caller.
             login = await self._log_in(http, cookie or fresh)
+            limits = self._form_limits(login, cookie)
             try:
-                form = await _read_form(http, self._form_limits(login, cookie))
+                form = await _read_form(http, limits)
             except FormTooLargeError as error:
                 return PlainTextResponse(str(error), status_code=413)
-            request = self._anonymous_request(http, form=form)
+            request = self._anonymous_request(http, form=form, limits=limits)
             try:
                 request.csrf = await self._sessions.csrf(cookie or fresh)
                 response = await self._answer(request, path, route, cookie or fresh, waited, login)
@@ -267,13 +273,14 @@ class Console:
     def _login(self, request: PageRequest, path: str, error: CredentialError) -> Response:
         """Show the login page, and keep the submitted form until after the login."""
         if request.http.method in {"GET", "HEAD"}:
-            target = path + (f"?{request.http.url.query}" if request.http.url.query else "")
-            return RedirectResponse(request.url("login", next=target), status_code=303)
+            target = request.url("login", next=_with_query(request, path))
+            return RedirectResponse(target, status_code=303)
         if error.wait_s:
             request.problem = error
-        sent = json.dumps([_with_query(request, path), request.sent_fields()])
-        if len(sent) > ANONYMOUS_FORM.max_bytes:  # too large to submit again, due to escapes
-            sent = ""
+        sent = ""
+        if not request.is_too_large_to_repeat:
+            typed = [_with_query(request, path), request.sent_fields()]
+            sent = request.repeated(json.dumps(typed))
         return request.page("login.html", status=401, next=path, sent=sent, has_ended=True)
 
     def _refused(self, request: PageRequest, error: ToolgateError) -> Response:
@@ -316,6 +323,7 @@ class Console:
             path=again,
             back=_page_of(request) or again,
             fields=request.sent_fields(),
+            is_cut=request.is_too_large_to_repeat,
         )
         response.headers["cache-control"] = "no-store"
         return response
@@ -334,6 +342,7 @@ class Console:
             path=_with_query(request, route.path),
             back=_page_of(request) or route.path,
             fields=request.sent_fields(),
+            is_cut=request.is_too_large_to_repeat,
         )
 
     def _failed(
@@ -420,7 +429,7 @@ def _doubt(waited: StoreDeadline, *, may_act: bool) -> str:
 
 def _with_query(request: PageRequest, path: str) -> str:
     """Add the query of the request to a path below the console."""
-    query = request.http.url.query
+    query = request.repeated(request.http.url.query)
     return f"{path}?{query}" if query else path
 
 
@@ -431,7 +440,7 @@ def _page_of(request: PageRequest) -> str:
     if not within or parts.netloc != request.http.headers.get("host"):
         return ""
     path = unquote(parts.path.removeprefix(f"{request.base}/"))
-    return f"{path}?{parts.query}" if parts.query else path
+    return request.repeated(f"{path}?{parts.query}" if parts.query else path)
 
 
 def _routes_of(name: str) -> tuple[Route, ...]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from html import escape
 from typing import TypeAlias
 from urllib.parse import quote, urlencode
 
@@ -9,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from toolgate.app.app import App
+from toolgate.base.form_data import USER_FORM, FormLimits
 from toolgate.console.counts_cache import CountsCache
 from toolgate.console.sessions import ConsoleSessions, set_cookie
 from toolgate.errors import ToolgateError
@@ -63,6 +65,7 @@ class PageRequest:
         figures: CountsCache,
         sessions: ConsoleSessions,
         is_known: bool = True,
+        limits: FormLimits = USER_FORM,
     ) -> None:
         self.app = app
         self.http = http
@@ -84,6 +87,7 @@ class PageRequest:
         """Cached counts over the whole audit log."""
         self._render = render
         self._form = form
+        self._limits = limits
         self._statuses: list[ServerStatus] | None = None
         self._waiting_approvals: int | None = None
 
@@ -167,13 +171,26 @@ class PageRequest:
         return name in self._form
 
     def sent_fields(self) -> list[tuple[str, str]]:
-        """All form fields except the CSRF token."""
+        """All form fields except the CSRF token; none if they are too large to repeat."""
+        return [] if self.is_too_large_to_repeat else self._sent_fields()
+
+    @property
+    def is_too_large_to_repeat(self) -> bool:
+        """Whether this sender's form is larger than what pages repeat for such a sender."""
+        text = "".join(name + value for name, value in self._sent_fields())
+        return self.repeated(text) != text
+
+    def _sent_fields(self) -> list[tuple[str, str]]:
         return [
             (name, value)
             for name, values in self._form.items()
             if name != "csrf"
             for value in values
         ]
+
+    def repeated(self, text: str) -> str:
+        """Return input for a page to repeat; empty if it is too large for this sender."""
+        return text if len(escape(text)) <= self._limits.max_repeated else ""
 
     @property
     def was_sent(self) -> bool:

@@ -37,7 +37,9 @@ _SYSTEMS = (
 async def _show(request: PageRequest) -> Response:
     if request.is_known:
         return request.go("")
-    return request.page("login.html", next=request.value("next"), sent="", has_ended=False)
+    return request.page(
+        "login.html", next=request.repeated(request.value("next")), sent="", has_ended=False
+    )
 
 
 async def _log_in(request: PageRequest) -> Response:
@@ -56,8 +58,8 @@ async def _log_in(request: PageRequest) -> Response:
         return request.page(
             "login.html",
             status=401,
-            next=request.value("next"),
-            sent=request.value("sent"),
+            next=request.repeated(request.value("next")),
+            sent=request.repeated(request.value("sent")),
             has_ended=bool(request.value("sent")),
         )
     if request.value("sent"):
@@ -84,6 +86,7 @@ def _unsent_form(request: PageRequest) -> Response | None:
         path=path,
         back=path,
         fields=fields,
+        is_cut=False,
     )
     response.headers["cache-control"] = "no-store"
     return response

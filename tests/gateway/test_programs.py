@@ -20,7 +20,7 @@ from tests.limits import HANG_S
 from tests.server.test_openapi import opened
 from toolgate.app.app import App
 from toolgate.cli.client._local_gateway import in_process
-from toolgate.errors import HandleError
+from toolgate.errors import ApprovalError, HandleError, ServerDownError
 from toolgate.gateway.programs import helpers
 from toolgate.settings import GuardTable, LimitSettings, PermissionTable, ProgramSettings, Settings
 from toolgate.store import AuditFilter, StoredProgram
@@ -679,6 +679,53 @@ async def test_a_program_waits_until_the_tool_that_it_calls_is_no_longer_quarant
             await place.approve_all()
             text = (await place.send(resume=parked))["content"][0]["text"]
         assert text == "refunded 1"
+
+
+async def test_a_program_waits_while_the_server_that_it_calls_is_down() -> None:
+    """Regression: it was continued, its call failed, and with it what it had done before."""
+    async with shop() as place:
+        parked = program_id(await place.error("[await shop.list_(1), await shop.refund(2)]"))
+        place.upstream.refuses = True
+        place.upstream.crash()
+        await in_state(place, "down")
+        assert "has to approve" in await place.error(resume=parked), "nothing is sent yet"
+        await place.approve_all()
+        for _ in range(2):
+            text = await place.error(resume=parked)
+            assert "stays parked, since it cannot make its call of shop.refund" in text
+            assert "Server 'shop' is down" in text
+
+        place.upstream.refuses = False
+        await place.app.gateway.manage.servers.restart(me(), "shop")
+        await in_state(place, "ready")
+        result = await place.send(resume=parked)
+        assert json.loads(result["content"][0]["text"])[1] == "refunded 2"
+        assert len(place.upstream.calls("list")) == len(place.refunded) == 1
+
+
+async def test_an_approved_call_needs_no_other_approval_once_its_server_is_back() -> None:
+    """Regression: the approval was used up although nothing could be sent."""
+    async with shop() as place:
+        with pytest.raises(ApprovalError):
+            await place.app.gateway.calls.execute(me(), "shop:refund", {"number": 1})
+        await place.approve_all()
+        place.upstream.refuses = True
+        place.upstream.crash()
+        await in_state(place, "down")
+        with pytest.raises(ServerDownError):
+            await place.app.gateway.calls.execute(me(), "shop:refund", {"number": 1})
+
+        place.upstream.refuses = False
+        await place.app.gateway.manage.servers.restart(me(), "shop")
+        await in_state(place, "ready")
+        await place.app.gateway.calls.execute(me(), "shop:refund", {"number": 1})
+        assert place.refunded == [{"number": 1}]
+
+
+async def in_state(place: Shop, state: str) -> None:
+    with anyio.fail_after(HANG_S):
+        while place.app.gateway.servers.statuses(me())[0].state != state:
+            await anyio.sleep(0.01)
 
 
 async def test_a_client_that_can_be_asked_is_asked_by_the_program() -> None:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -158,13 +159,18 @@ async def test_the_same_call_resumes_a_program_whose_calls_a_person_decided(
         assert len(await app.gateway.kept_programs.programs(ME)) == 2
 
         await approve()
-        assert "refunded" in await told()
+        other_talk = replace(ME, conversation="another")
+        result = await app.gateway.calls.execute(other_talk, "sales:give_back", {})
+        assert "refunded" in result["content"][0]["text"]
+        assert "continued a program that the same call had started" in result["content"][1]["text"]
         assert len(upstream.calls("refund")) == 1
         assert len(upstream.calls("list_orders")) == 2, "once for each note"
 
         assert "a person has to approve 1 call" in await told(), "it is run anew"
         await approve()
-        assert "refunded" in await told()
+        result = await call(app, "sales:give_back")
+        assert len(result["content"]) == 1, "its conversation knows of the earlier call"
+        assert "refunded" in result["content"][0]["text"]
         assert len(upstream.calls("refund")) == 2
 
 

@@ -383,6 +383,15 @@ class UpstreamServer:
                     )
             return await send(params, call)
 
+    async def ensure_up(self) -> None:
+        """Start it if it is asleep; raises as a request would if it cannot be sent."""
+        if self._by_subject is not None:
+            return  # the caller has a connection of its own
+        if self.demand.is_on_demand and not self._up.is_set():
+            await self._start_within(Deadline(idle_s=self.spec.timeout_s, total_s=0))
+        else:
+            await self._session_for(None, "")
+
     async def _start_within(self, deadline: Deadline) -> None:
         """Start a sleeping server within the deadline of a call."""
         limit_s, began = min(deadline.idle_s, deadline.total_s), monotonic()
@@ -477,19 +486,13 @@ class UpstreamServer:
             if self.demand.is_on_demand:
                 await self._started()
             elif self.state == "connecting" and not self._ended:
+                first_attempt = () if self._settled.is_set() else (self._settled,)
                 with anyio.move_on_after(_CONNECT_WAIT_S):
-                    await self._up_or_failed()
+                    await wait_for_any(self._up, *first_attempt)
             if not self._up.is_set() or self._ended:
                 raise self._down()
         assert self.main is not None
         return await self._side.choose(self.main, peer, target)
-
-    async def _up_or_failed(self) -> None:
-        """Wait for a connection, or for the end of the first attempt to open one."""
-        if self._settled.is_set():
-            await self._up.wait()
-        else:
-            await wait_for_any(self._up, self._settled)
 
     async def _connect_side(self) -> EraSession:
         async with asyncio.timeout(_CONNECT_WAIT_S):

@@ -236,6 +236,9 @@ class CallService:
             detail=detail,
         ) as done:
             if passed.clearance is not None:
+                # An approval stays good as long as nothing can be sent.
+                await self._catalog.server(entry.server).ensure_up()
+                self._recheck(caller, entry)
                 await self._guards.approvals.consume(caller, passed.clearance)
             slot = None if passed.clearance else self._cache.slot(caller, spec, entry, sent)
             if slot is not None and slot.result is not None:

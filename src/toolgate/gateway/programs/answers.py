@@ -3,7 +3,8 @@
 from toolgate.base import json_text
 from toolgate.gateway.programs.run import Finished
 from toolgate.models.sandboxes import CallFailure, CallValue
-from toolgate.types import Json, json_array, json_object
+from toolgate.store import StoredProgram
+from toolgate.types import Caller, Json, json_array, json_object
 
 _MAX_LOG_CHARS = 2_000
 """Characters of a program's printed output in the answer (chosen)."""
@@ -40,3 +41,18 @@ def result_of(outcome: Finished, printed: str, program_id: str, n_calls: int) ->
     if printed:
         content.append({"type": "text", "text": f"[printed]\n{printed[:_MAX_LOG_CHARS]}"})
     return {"content": content, "_meta": {"toolgate/program": {"id": program_id, "calls": n_calls}}}
+
+
+def continued(result: Json, parked: StoredProgram, caller: Caller) -> Json:
+    """The result of a call that continued the program of an earlier one.
+
+    It says so in another conversation, which may not know of the earlier call.
+    """
+    began_in = json_object(json_text.loads(parked.body)).get("conversation")
+    if result.get("resultType") == "input_required" or began_in == caller.conversation:
+        return result
+    note = (
+        f"[toolgate: this call continued a program that the same call had started earlier. It was"
+        f" parked at {parked.created_at}; what it read before is from then.]"
+    )
+    return {**result, "content": [*result["content"], {"type": "text", "text": note}]}

@@ -19,13 +19,14 @@ from toolgate.errors import (
     HandleError,
     ProgramError,
     ToolgateError,
+    UnknownApprovalError,
 )
 from toolgate.gateway.calls import CallService
 from toolgate.gateway.discovery import DiscoveryService
 from toolgate.gateway.listing.program_offer import PROGRAM_TOOL, ProgramOffer
 from toolgate.gateway.meta_tools import ProgramArguments, read_program
 from toolgate.gateway.parts import GatewayContext, ResultParts
-from toolgate.gateway.programs.answers import answer_of, result_of
+from toolgate.gateway.programs.answers import answer_of, continued, result_of
 from toolgate.gateway.programs.approval_list import continuation_of, parked_error, questions_of
 from toolgate.gateway.programs.deadline import ProgramDeadline
 from toolgate.gateway.programs.helpers import HELPER_FUNCTIONS, ProgramHelpers, is_helper
@@ -210,7 +211,9 @@ class ProgramService:
                 "The request claims to continue a call, but its state is of another call.",
                 hint="Call the tool again without requestState and inputResponses.",
             )
-        waiting = await self._store.approvals.programs.first_waiting(ids, now=utc_now())
+        programs = self._store.approvals.programs
+        waiting = await programs.first_waiting(ids, now=utc_now())
+        parked = None if waiting is None else await programs.get(waiting)
         whole: Json = {"code": code, "inputs": inputs} if waiting is None else {"resume": waiting}
         request = read_program({**whole, "maxResultTokens": _WHOLE_RESULT_TOKENS})
         try:
@@ -219,7 +222,9 @@ class ProgramService:
             raise error_of_saved(error, code) from error.__cause__
         answer = answer_of(result)
         value = json_object(answer.value) if isinstance(answer, CallValue) else {}
-        return {**result, "structuredContent": value} if value else result
+        if value:
+            result = {**result, "structuredContent": value}
+        return result if parked is None or state is not None else continued(result, parked, caller)
 
     async def _run(
         self,
@@ -295,7 +300,7 @@ class ProgramService:
         snapshot = b64decode(str(body.get("snapshot")))
         self._check_genuine(program_id, body, snapshot)
         parked = [ParkedCall(**call) for call in json_array(body["calls"])]
-        await self._check_tools(caller, program_id, parked)
+        await self._check_tools(caller, program_id, parked, params, is_saved=bool(saved_ids))
         if "requestState" not in params and _can_answer(peer) and _has_open_question(parked):
             return self._question(program_id, parked)
         # If several requests resume it, in any process, only one succeeds.
@@ -336,25 +341,43 @@ class ProgramService:
             await self._store.approvals.programs.remove(program_id)
         return result
 
-    async def _check_tools(
-        self, caller: Caller, program_id: str, calls: Iterable[ParkedCall]
-    ) -> None:
-        """Leave a program parked while a tool is not there that it waits to call.
+    async def _may_run(self, call: ParkedCall) -> bool:
+        """Whether no approval of a parked call is still open or refused."""
+        if not call.approval_id:
+            return True
+        try:
+            return (await self._approvals.get(call.approval_id)).state == "approved"
+        except UnknownApprovalError:
+            return False
 
-        Its server may be starting, or the tool may be quarantined: continued, the program would
-        fail, and what it has done so far would be lost.
+    async def _check_tools(
+        self,
+        caller: Caller,
+        program_id: str,
+        calls: Iterable[ParkedCall],
+        params: Json,
+        *,
+        is_saved: bool,
+    ) -> None:
+        """Leave a program parked while it cannot make the calls that it waits to make.
+
+        A server may be starting or down, or the tool may be quarantined: continued, the program
+        would fail, and what it has done so far would be lost.
         """
         for call in calls:
             await self._visible.wait_first_listing(caller, call.key)
             try:
-                self._visible.authorize(caller, call.key)
+                entry = self._visible.authorize(caller, call.key).entry
+                if "requestState" in params or await self._may_run(call):
+                    await self._catalog.server(entry.server).ensure_up()
             except ToolgateError as error:
+                again = "Make the same call again" if is_saved else "Resume it"
                 stays_parked = ProgramError(
                     f"The program {program_id} stays parked, since it cannot make its call of"
                     f" {call.function}: {error.failed}",
                     detail=error.detail,
                     allowed=error.allowed,
-                    hint=f"Resume it when that has changed. {error.hint}".rstrip(),
+                    hint=f"{again} when that has changed. {error.hint}".rstrip(),
                 )
                 stays_parked.retryable = True
                 raise stays_parked from error
@@ -468,6 +491,7 @@ class ProgramService:
             "calls": [asdict(call) for call in parked.calls],
             "record": record_id,
             "n_calls": parked.n_calls,
+            "conversation": run.caller.conversation,
             "snapshot": b64encode(parked.snapshot).decode(),
         }
         digest = _digest_of(body, parked.snapshot)

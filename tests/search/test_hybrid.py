@@ -348,6 +348,36 @@ async def test_an_interrupted_embedding_is_no_failure_of_the_embedder() -> None:
     assert strategy.metrics.embedding["document"].failures == 0
 
 
+class Slow(HashingEmbedder):
+    """Answers each batch of descriptions once it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_answer = anyio.Event()
+
+    async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
+        rows = await super().embed(texts, kind)
+        if texts and kind == "document":
+            await self.may_answer.wait()
+        return rows
+
+
+async def test_a_change_of_the_catalog_uses_the_batch_that_is_under_way() -> None:
+    """A service is paid for it: while six servers started, the same batch was sent six times."""
+    embedder = Slow()
+    strategy = build(Options(embedding_wait_s=0), embedder=embedder)
+    await strategy.update(GIT[:3])
+    while not embedder.documents:
+        await anyio.lowlevel.checkpoint()
+    await strategy.update(GIT[1:])
+    embedder.may_answer.set()
+    await strategy.ready()
+
+    assert strategy.backlog == 0
+    assert len(embedder.documents) == len(set(embedder.documents))
+    await strategy.aclose()
+
+
 FIRST_SEARCH = """
 import threading
 import anyio

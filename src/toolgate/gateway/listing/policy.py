@@ -126,7 +126,7 @@ class ListingPolicy:
         return self._reads_in[1]
 
     def callable_meta_tools(self, caller: Caller) -> tuple[str, ...]:
-        """Meta-tools that a caller may call, listed or not; and usable now."""
+        """Meta-tools that a caller may call and that are of use now, listed or not."""
         settings = self._settings.current
         if settings.tool_names == "flat":
             return ()

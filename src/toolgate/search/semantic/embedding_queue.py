@@ -2,9 +2,9 @@
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from itertools import chain, repeat
+from dataclasses import dataclass
+from itertools import chain, islice, repeat
 from typing import Literal, TypeAlias
 
 import anyio
@@ -53,6 +53,15 @@ _SETTLE_AGAIN_S = 30.0
 """Seconds until a failed store is retried even without changes; chosen."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """Texts that the embedder has been asked for."""
+
+    digests: tuple[bytes, ...]
+    rows: asyncio.Task[Vectors]
+    """Their vectors, in the same order."""
+
+
 class EmbeddingQueue:
     """Gets the vectors of an index's tools. Runs one task at a time."""
 
@@ -66,6 +75,7 @@ class EmbeddingQueue:
         self._metrics = metrics or SearchMetrics()
         self._cache = cache or VectorCache(None, self._metrics)
         self._task: asyncio.Task[None] | None = None
+        self._sent: _Batch | None = None
         self._house: asyncio.Task[None] | None = None
         self._has_vectors = asyncio.Event()
         self.space: VectorSpace | None = None
@@ -137,14 +147,22 @@ class EmbeddingQueue:
         rows = np.unique(vectors.of_tool[np.array(slots, np.int64)]).tolist()
         self._distrusted.update(vectors.digests[row].tobytes() for row in rows)
 
-    async def stop(self) -> None:
-        """Stop computing."""
+    async def pause(self) -> None:
+        """Stop filling vectors; the next start uses what the embedder has been asked for."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
             self.left = 0
             self.phase = "idle"
+
+    async def stop(self) -> None:
+        """Stop filling vectors, and discard what the embedder has been asked for."""
+        await self.pause()
+        if self._sent is not None:
+            self._sent.rows.cancel()
+            await asyncio.gather(self._sent.rows, return_exceptions=True)
+            self._sent = None
 
     async def aclose(self) -> None:
         """Stop computing, and store what was computed."""
@@ -192,6 +210,7 @@ class EmbeddingQueue:
         finally:
             tried.set()
             self._has_vectors.set()
+        await self._prepare()
         try:
             self.phase = "keeping"
             # Nothing signals when a failed store works again.
@@ -201,6 +220,14 @@ class EmbeddingQueue:
         except Exception:
             log.exception("vectors of tools were not stored")
         self.phase = "idle"
+
+    async def _prepare(self) -> None:
+        """Let the embedder read its files and be tested now, and not in the first search."""
+        try:
+            await self._metrics.embed(self._embedder, (), "document")
+        except Exception as error:  # noqa: BLE001 - an embedder of anybody; words go on
+            log.warning("embedder failed", extra={"error": str(error)})
+            self._metrics.failed(str(error) or type(error).__name__, utc_now())
 
     async def _keep_house(self) -> None:
         """Delete unused vectors every day; a CLI command ends before the first time."""
@@ -234,39 +261,50 @@ class EmbeddingQueue:
         tried: asyncio.Event,
     ) -> None:
         """Embed texts in batches of similar length, since padding costs time."""
-        waiting = deque(await anyio.to_thread.run_sync(_by_size, vectors, rows))
+        waiting = await anyio.to_thread.run_sync(_by_size, vectors, rows)
         failures = 0
         self.left = len(waiting)
         while waiting:
-            batch = [waiting.popleft() for _ in range(min(_BATCH, len(waiting)))]
+            if self._sent is None:
+                batch = list(islice(waiting.values(), _BATCH))
+                self._sent = _Batch(
+                    tuple(text.digest for text in batch), asyncio.create_task(self._rows_of(batch))
+                )
+            sent = self._sent
+            # Waiting does not cancel it: a service is paid for a batch even if nobody waits.
+            await asyncio.wait({sent.rows})
             try:
-                embeddings = await self._rows_of(batch)
+                embeddings = sent.rows.result()
             except Exception as error:  # noqa: BLE001 - an embedder of anybody; words go on
+                self._sent = None
                 log.warning(
-                    "vectors of tools failed", extra={"error": str(error), "texts": len(batch)}
+                    "vectors of tools failed",
+                    extra={"error": str(error), "texts": len(sent.digests)},
                 )
                 self._metrics.failed(str(error) or type(error).__name__, utc_now())
                 tried.set()
-                # Back to the front in the same order: the retry takes the same batch.
-                waiting.extendleft(reversed(batch))
                 await anyio.sleep(_RETRY_S[min(failures, len(_RETRY_S) - 1)])
                 failures += 1
                 continue
+            self._sent = None
             failures = 0
+            # A batch of an earlier start may have texts that are no longer missing.
+            at = [at for at, digest in enumerate(sent.digests) if digest in waiting]
+            digests = [sent.digests[place] for place in at]
+            slots = [waiting[digest].row for digest in digests]
             # With the precision of the store, so that a restart changes no score.
-            halves = embeddings.astype(np.float16)
-            slots = [text.row for text in batch]
-            digests = [text.digest for text in batch]
+            halves = embeddings[at].astype(np.float16)
             self._cache.add(digests, halves)
             if vectors.rows.shape[1]:
                 vectors.rows[slots] = halves
             elif not await self._cache.flush():  # it is nowhere else
                 tried.set()
-                waiting.extendleft(reversed(batch))
                 await anyio.sleep(_SETTLE_AGAIN_S)
                 continue
             vectors.there[slots] = True
             self._distrusted.difference_update(digests)
+            for digest in digests:
+                del waiting[digest]
             self.left = len(waiting)
             await grown(vectors)
             if self._cache.is_due:
@@ -287,5 +325,7 @@ class EmbeddingQueue:
         return total
 
 
-def _by_size(vectors: ToolVectors, rows: NDArray[np.int64]) -> list[PendingText]:
-    return sorted(pending_texts(vectors, rows), key=lambda pending: (pending.size, pending.row))
+def _by_size(vectors: ToolVectors, rows: NDArray[np.int64]) -> dict[bytes, PendingText]:
+    """Return texts by digest, the shortest first."""
+    texts = sorted(pending_texts(vectors, rows), key=lambda pending: (pending.size, pending.row))
+    return {text.digest: text for text in texts}

@@ -140,7 +140,7 @@ class HybridSearch:
             if is_current(self._state.words, new_tools):
                 return
             # The queue writes to the arrays of the state that is about to be replaced.
-            await self._filler.stop()
+            await self._filler.pause()
             restored = None if self._state.words.keys else await self._words.read(new_tools)
             words = (
                 restored.words

@@ -138,6 +138,29 @@ async def test_a_body_that_trickles_is_timed_out(
         assert (await client.rest()).startswith(b"HTTP/1.1 408 Request Timeout\r\n")
 
 
+async def test_a_body_without_an_end_is_not_read_for_long_after_its_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It comes fast enough, but nobody needs it any more."""
+    monkeypatch.setattr(http_parser, "BODY_WINDOW_S", 0.2)
+    monkeypatch.setattr(http_parser, "MIN_BODY_BYTES_PER_S", 0)
+    monkeypatch.setattr(connections, "_SWEEP_S", 0.05)
+    head = b"POST /nothing HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+    async with listening() as place, clients(place, 1, head) as [client]:
+        with anyio.fail_after(HANG_S):
+            answer = await client.reader.readuntil(b"\r\n\r\n")
+            assert answer.startswith(b"HTTP/1.1 404 ")
+            while not client.reader.at_eof():
+                try:
+                    await client.send(b"400\r\n" + b"a" * 1024 + b"\r\n")
+                    answer += await asyncio.wait_for(client.reader.read(2**16), 0.01)
+                except TimeoutError:
+                    continue
+                except ConnectionError:
+                    break
+    assert answer.count(b"HTTP/1.1") == 1, "one request, one answer"
+
+
 async def test_a_slow_answer_is_not_timed_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the client's own slowness counts."""
     for name in ("HEAD_TIMEOUT_S", "BODY_WINDOW_S"):

@@ -108,12 +108,20 @@ class HttpParser(HttpToolsProtocol):
         return None if self._is_answering and not self._is_in_body else self._since
 
     def time_out(self, now: float) -> None:
-        """Close the connection if its client is too slow with a head, a body or reading."""
+        """Close the connection if its client is too slow with a head, a body or reading.
+
+        What remains of a body after its answer has `BODY_WINDOW_S`, however fast it comes.
+        """
         if self._is_unread(now):
             self.transport.abort()
         if self.transport.is_closing():
             return
-        if self._is_in_body:
+        if self._is_in_body and not self._is_answering:
+            # The rest of a body that was answered without it; closed at once, the client might not
+            # read the answer.
+            if now - self._since > BODY_WINDOW_S:
+                self.transport.close()
+        elif self._is_in_body:
             if self.flow.read_paused:
                 self._open_window(now)
             elif now - self._window_since >= BODY_WINDOW_S:

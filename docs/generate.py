@@ -73,7 +73,8 @@ timeout_s = 120
 `${NAME:-default}` inserts a default if the variable is unset or empty; `$${` is a literal `${`.
 Variables work in all strings of `toolgate.toml` and of imported files. In imported files,
 `${input:some-id}` (a prompt in VS Code) reads the variable `SOME_ID`. `${workspaceFolder}` and
-`${userHome}` work in files that belong to a project.
+`${userHome}` work in files that belong to a project. In tables of servers, `${secret:NAME}` is a
+[secret of this server in the encrypted store](credentials.md#secrets-in-arguments-and-urls).
 
 A server with a missing variable is disabled, and `toolgate servers` shows the reason; other servers
 work. A missing variable anywhere else is an error.

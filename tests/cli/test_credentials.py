@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from anyio.from_thread import start_blocking_portal
 
-from tests.cli.conftest import Command
+from tests.cli.conftest import Command, server_table
 from tests.limits import HANG_S
 from toolgate import settings
 from toolgate.cli.terminal._exit import SUCCESS
@@ -93,6 +93,23 @@ def test_headers_are_given_by_hand_and_never_shown(
     wrong = command("credentials", "set", "notes", "--env", "KEY=x")
     assert "takes headers" in wrong.err
     assert command("credentials", "remove", "notes").status == SUCCESS
+
+
+def test_a_stored_variable_is_no_variable_of_the_gateway(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = server_table("small", SMALL_SECRET="${env:NOT_SET}")
+    (tmp_path / "toolgate.toml").write_text(table, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    stored = command("credentials", "set", "small", "--env", "NOT_SET=very-hidden")
+    assert stored.status == SUCCESS
+    assert "It is not used" in stored.err
+    assert "toolgate credentials set small --secret NOT_SET" in stored.err
+    table = table.replace("env:NOT_SET", "secret:NOT_SET")
+    (tmp_path / "toolgate.toml").write_text(table, encoding="utf-8")
+    assert command("servers", "test", "small").status != SUCCESS
+    assert command("credentials", "set", "small", "--secret", "NOT_SET=hidden").err == ""
+    assert command("servers", "test", "small").status == SUCCESS
 
 
 def test_a_server_removed_from_its_file_leaves_no_credential(

@@ -103,6 +103,72 @@ def test_secrets_of_clients_are_encrypted_used_and_removed_by_undo(
     assert command("credentials", "list", "--json").json == []
 
 
+def test_secrets_in_arguments_and_urls_are_encrypted_and_used(
+    command: Command,
+    clean_environment: None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    entries: dict[str, object] = {
+        "marks": small("db://me:opaque-one@h/", "--api-key", "opaque-two"),
+        "web": {"url": "http://127.0.0.1:9/mcp?region=eu&apiKey=opaque-three"},
+    }
+    config = put_cursor(entries, tmp_path, monkeypatch)
+    done = command("init", "--yes", "--no-check")
+    assert "Stored 3 secrets encrypted" in done.out
+    text = config.read_text("utf-8")
+    assert "opaque" not in text + done.out + done.err
+    assert '"db://${secret:PASSWORD}@h/", "--api-key", "${secret:API_KEY}"' in text
+    assert 'url = "http://127.0.0.1:9/mcp?region=eu&apiKey=${secret:API_KEY}"' in text
+    assert "Nothing to do" in command("init", "--yes").err
+    assert command("servers", "test", "marks").status == SUCCESS
+    assert "No connection to" in command("servers", "test", "web").err
+
+    assert command("credentials", "remove", "marks").status == SUCCESS
+    missing = command("servers", "test", "marks")
+    assert "toolgate credentials set marks --secret PASSWORD" in missing.err
+    for name in ("PASSWORD", "API_KEY"):
+        command("credentials", "set", "marks", "--secret", f"{name}=opaque-four")
+    assert command("servers", "test", "marks").status == SUCCESS
+    command("init", "--undo", "--yes")
+    assert command("credentials", "list", "--json").json == []
+
+
+@pytest.mark.parametrize(
+    ("args", "stored", "secrets"),
+    [
+        (["--api-key", "abc"], ["--api-key", "${secret:API_KEY}"], ["abc"]),
+        (["--apiKey=abc"], ["--apiKey=${secret:API_KEY}"], ["abc"]),
+        (["-e", "API_KEY=abc", "x"], ["-e", "API_KEY=${secret:API_KEY}", "x"], ["abc"]),
+        (
+            ["--header", "Authorization: Bearer abc"],
+            ["--header", "Authorization: ${secret:AUTHORIZATION}"],
+            ["Bearer abc"],
+        ),
+        (
+            ["--db=postgres://a:b@h/d", "mysql://a:c@h/d"],
+            ["--db=postgres://${secret:PASSWORD}@h/d", "mysql://${secret:PASSWORD_2}@h/d"],
+            ["a:b", "a:c"],
+        ),
+        (["https://h/?token=a&b=c"], ["https://h/?token=${secret:TOKEN}&b=c"], ["a"]),
+        (
+            ["ghp_abcdefghijklmnopqrstuvwxyz0123456789"],
+            ["${secret:GITHUB_TOKEN}"],
+            ["ghp_abcdefghijklmnopqrstuvwxyz0123456789"],
+        ),
+        (["--max-tokens", "4096", "--key-file", "~/k"], None, []),
+        (["--token", "${env:TOKEN}", "--api-key=${env:KEY}", "git://me@h/"], None, []),
+    ],
+    ids=str,
+)
+def test_a_secret_in_an_argument_becomes_a_reference(
+    args: list[str], stored: list[str] | None, secrets: list[str]
+) -> None:
+    left, taken = take_secrets({"command": "x", "args": args})
+    assert left["args"] == (args if stored is None else stored)
+    assert list(taken.get("secrets", {}).values()) == secrets
+
+
 def test_a_server_of_the_store_keeps_its_name(
     command: Command, clean_environment: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

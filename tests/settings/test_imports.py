@@ -143,8 +143,9 @@ def test_one_wrong_entry_stops_no_other(tmp_path: Path) -> None:
         "command (a program), url (an address), python (an object). Add what is missing, or "
         "remove the server.",
         "unset": "mcp.json, line 4: server 'unset' needs the variable NOT_SET, which is not set. "
-        "Set NOT_SET in the environment of Toolgate, write ${NOT_SET:-DEFAULT}, or disable the "
-        "server.",
+        "Set NOT_SET in the environment of Toolgate, write ${NOT_SET:-DEFAULT}, write "
+        "${secret:NOT_SET} and store it (toolgate credentials set unset --secret NOT_SET), or "
+        "disable the server.",
         "odd": "mcp.json, line 5: mcpServers.odd.args is a table. Expected: a list. Correct it "
         "there.",
         "good": "",

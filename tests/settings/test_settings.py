@@ -374,7 +374,8 @@ def test_a_missing_variable_disables_its_server_and_no_other(tmp_path: Path) -> 
     assert (a.enabled, b.enabled) == (False, True)
     assert a.problem == (
         f"{tmp_path}/toolgate.toml, line 1: server 'a' needs the variable NOT_SET, which is not "
-        "set. Set NOT_SET in the environment of Toolgate, write ${NOT_SET:-DEFAULT}, or disable "
+        "set. Set NOT_SET in the environment of Toolgate, write ${NOT_SET:-DEFAULT}, write "
+        "${secret:NOT_SET} and store it (toolgate credentials set a --secret NOT_SET), or disable "
         "the server."
     )
     assert settings.notices == (a.problem,)

@@ -135,6 +135,8 @@ if TYPE_CHECKING:
     from toolgate.settings.tables.serving import OutboundSettings, ServeSettings, TlsSettings
     from toolgate.settings.variables import (
         fill_known,
+        fill_secrets,
+        find_secrets,
     )
 
 __all__ = [
@@ -199,7 +201,9 @@ __all__ = [
     "described_settings",
     "expand_home",
     "fill_known",
+    "fill_secrets",
     "find_config",
+    "find_secrets",
     "guard_table",
     "home_dir",
     "is_toolgate",
@@ -312,6 +316,8 @@ _ON_USE = {
     "UpstreamTlsTable": "tables.servers:UpstreamTlsTable",
     "UsageSettings": "tables.search:UsageSettings",
     "fill_known": "variables:fill_known",
+    "fill_secrets": "variables:fill_secrets",
+    "find_secrets": "variables:find_secrets",
 }
 """Names that are imported on first use: commands that query a running gateway read no settings."""
 

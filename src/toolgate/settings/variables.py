@@ -1,10 +1,10 @@
 """Variables in values: `${NAME}`, `${env:NAME}`, `${NAME:-default}`, and other clients' notations.
 
-`$${` stands for a literal `${`.
+`$${` stands for a literal `${`. `${secret:NAME}` stays as it is until a server is connected.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -14,6 +14,8 @@ _VARIABLE = re.compile(
     r"(?P<fallback>:-[^}]*)?\}"
     r"|\$\{(?P<separator>/|pathSeparator)\}"
 )
+
+_SECRET = re.compile(r"\$\{secret:([A-Za-z_][A-Za-z0-9_.-]*)\}")
 
 _REFERENCES = re.compile(r"(?:(?:Bearer|Basic|token|Token) )?(?:\$\{[^}]*\})+")
 
@@ -80,6 +82,30 @@ def fill_known(value: object, values: Mapping[str, str]) -> object:
     if isinstance(value, dict):
         pairs = cast("Mapping[str, object]", value).items()
         return {name: fill_known(item, values) for name, item in pairs}
+    return value
+
+
+def find_secrets(value: object) -> list[str]:
+    """Return the names of `${secret:NAME}` in a value and in all strings inside it."""
+    if isinstance(value, str):
+        return _SECRET.findall(value)
+    if isinstance(value, Mapping):
+        value = list(cast("Mapping[str, object]", value).values())
+    if isinstance(value, list | tuple):
+        items = cast("Sequence[object]", value)
+        return [name for item in items for name in find_secrets(item)]
+    return []
+
+
+def fill_secrets(value: object, secrets: Mapping[str, str]) -> object:
+    """Replace `${secret:NAME}` in a value and in all strings inside it; unknown names stay."""
+    if isinstance(value, str):
+        return _SECRET.sub(lambda match: secrets.get(match[1], match[0]), value)
+    if isinstance(value, Mapping):
+        pairs = cast("Mapping[str, object]", value).items()
+        return {name: fill_secrets(item, secrets) for name, item in pairs}
+    if isinstance(value, list | tuple):
+        return [fill_secrets(item, secrets) for item in cast("Sequence[object]", value)]
     return value
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from time import monotonic
 from typing import Any, Literal, Protocol
@@ -85,7 +85,7 @@ class EraSession:
     async def connect(
         cls,
         name: str,
-        make_wire: Callable[[], Wire],
+        make_wire: Callable[[], Awaitable[Wire]],
         observer: EraSessionObserver,
         *,
         era: Literal["auto", "modern", "handshake"],
@@ -109,11 +109,11 @@ class EraSession:
     async def _connect(
         cls,
         name: str,
-        make_wire: Callable[[], Wire],
+        make_wire: Callable[[], Awaitable[Wire]],
         observer: EraSessionObserver,
         era: Literal["auto", "modern", "handshake"],
     ) -> "EraSession":
-        session = cls(name, make_wire(), observer)
+        session = cls(name, await make_wire(), observer)
         try:
             await session.wire.open(session)
             await session._greet(era)

@@ -1,7 +1,7 @@
 """All upstream servers of a gateway, which can be added, changed and removed while it runs."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 
 from toolgate.errors import UnknownServerError
@@ -16,6 +16,9 @@ FleetObserver = ServerObserver[UpstreamServer]
 
 WireMaker = Callable[[ServerSpec], Wire]
 """Builds the wire of a server; implemented by `app`."""
+
+SpecCompletion = Callable[[ServerSpec], Awaitable[ServerSpec]]
+"""Adds what is stored for a server to its options; raises `LoginNeededError` if it is missing."""
 
 SubjectOf = Callable[[ServerSpec, Caller], str]
 """Returns the subject whose credential a caller's calls to a server use."""
@@ -32,6 +35,7 @@ class Fleet:
         make_wire: WireMaker,
         bridge: EraBridge,
         *,
+        completed: SpecCompletion,
         subject_of: SubjectOf = lambda _, caller: caller.caller_id,
         deferred: bool = False,
     ) -> None:
@@ -40,11 +44,13 @@ class Fleet:
         Args:
             make_wire: Builds the wire of a server.
             bridge: Connects clients and servers of different protocol eras.
+            completed: Adds what is stored for a server to its options.
             subject_of: Returns the subject whose credential a call uses, for servers with one
                 credential per subject.
             deferred: Whether servers stay unconnected until `allow_connections`.
         """
         self._make_wire = make_wire
+        self._completed = completed
         self._bridge = bridge
         self._observer: FleetObserver | None = None
         self._servers: dict[str, UpstreamServer] = {}
@@ -114,6 +120,7 @@ class Fleet:
             self._make_wire,
             self._observer,
             self._bridge,
+            completed=self._completed,
             subject_of=None if spec.credentials.per == "server" else self._subject_of,
             is_offline=not connect,
             is_listed=is_listed,

@@ -70,6 +70,7 @@ class UpstreamServer:
         observer: ServerObserver["UpstreamServer"],
         bridge: EraBridge,
         *,
+        completed: Callable[[ServerSpec], Awaitable[ServerSpec]],
         subject_of: Callable[[ServerSpec, Caller], str] | None = None,
         is_offline: bool = False,
         is_listed: bool = False,
@@ -81,6 +82,7 @@ class UpstreamServer:
             make_wire: Builds a fresh wire.
             observer: Is notified of changes.
             bridge: Translates between protocol eras.
+            completed: Adds what is stored for the server to its options.
             subject_of: Returns the subject whose credential a call uses, if each subject has its
                 own connection and the main one only lists; None: all calls share one connection.
             is_offline: Whether it stays in its last known state, without a connection.
@@ -94,7 +96,7 @@ class UpstreamServer:
         self.restarts = 0
         self.is_offline = is_offline
         self.main: EraSession | None = None
-        self._make_wire = make_wire
+        self._make_wire, self._completed = make_wire, completed
         self._observer = observer
         self._bridge = bridge
         self._up = asyncio.Event()
@@ -131,6 +133,7 @@ class UpstreamServer:
             self._make_wire,
             SubjectObserver(self, self._observer, retry=self.retry_now),
             self._bridge,
+            completed=self._completed,
         )
         member._mirrored = self._mirrored
         return member
@@ -202,8 +205,6 @@ class UpstreamServer:
         """Retry at once instead of waiting for the next attempt."""
         self._reconnecting.retry_now()
 
-    # Connection supervision
-
     async def run(self) -> None:
         """Connect, and reconnect with growing pauses, until cancelled."""
         if self.is_offline or not self.spec.enabled:
@@ -231,7 +232,7 @@ class UpstreamServer:
 
     async def _one_connection(self) -> ConnectionEnd:
         self._broken = asyncio.Event()
-        session = await connect(self.spec, self._make_wire, self)
+        session = await connect(self.spec, self._new_wire, self)
         if isinstance(session, ConnectFailure):
             self._login, self._stderr = session.login, session.stderr
             return ConnectionEnd(session.reason, 0.0)
@@ -297,8 +298,6 @@ class UpstreamServer:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    # Notifications from sessions
-
     def list_changed(
         self, session: EraSession, kind: Literal["tools", "prompts", "resources"]
     ) -> None:
@@ -310,8 +309,6 @@ class UpstreamServer:
         """Pass it on."""
         del session
         self._observer.resource_updated(self, uri)
-
-    # Requests
 
     async def request(
         self,
@@ -496,16 +493,18 @@ class UpstreamServer:
 
     async def _connect_side(self) -> EraSession:
         async with asyncio.timeout(_CONNECT_WAIT_S):
-            return await EraSession.connect(
-                self.name, lambda: self._make_wire(self.spec), self, era="handshake"
-            )
+            return await EraSession.connect(self.name, self._new_wire, self, era="handshake")
+
+    async def _new_wire(self) -> Wire:
+        """Build a wire with what is stored for the server, which is masked from then on."""
+        spec = await self._completed(self.spec)
+        self._secrets = ServerSecrets(spec.options)
+        return self._make_wire(spec)
 
     def _down(self) -> ServerDownError | LoginNeededError:
         if self.state != "disabled" and not self._ended and self._login is not None:
             return self._login
         return errors.server_down_error(self.status(), has_ended=self._ended)
-
-    # Health
 
     def _answered(self, began: float) -> None:
         self._health.answered(began)
@@ -543,8 +542,6 @@ class UpstreamServer:
             self._up.clear()
             self._broken.set()
 
-    # Subscriptions
-
     async def subscribe(self, uris: set[str]) -> None:
         """Receive updates of exactly these resources, now and after reconnecting.
 
@@ -563,8 +560,6 @@ class UpstreamServer:
     async def _resubscribe(self) -> None:
         with suppress(UpstreamError, TimeoutError):
             await self.subscribe(self._subscriptions)
-
-    # Listing
 
     async def listing(self) -> Listing:
         """Everything the server offers, all pages, from every open connection.

@@ -1,13 +1,21 @@
-"""Variables of each user: a process for each, which sees its own and nobody else's."""
+"""Variables of users, each with a process of their own; secrets in arguments and addresses."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.security.credentials.login_gateway import caller, gateway, result_text, until_listed
-from toolgate.errors import LoginNeededError
+from tests.security.credentials.login_gateway import (
+    caller,
+    gateway,
+    result_text,
+    spec_of,
+    until_listed,
+)
+from toolgate.errors import ForbiddenError, LoginNeededError, ServerDownError
 from toolgate.settings import Settings
+from toolgate.testing.authorization import ProtectedServer
 from toolgate.types import CredentialSpec, ServerSpec
 
 SCRIPT = """
@@ -55,3 +63,44 @@ async def test_each_user_has_a_process_with_variables_of_their_own(tmp_path: Pat
         await app.logins.give(anna, "notes", headers={}, env={"API_KEY": "another"})
         third = result_text(await app.gateway.calls.execute(anna, "notes:key", {}))
         assert third.startswith("another in ")
+
+
+async def test_a_secret_in_the_arguments_comes_from_the_store_and_is_masked(
+    tmp_path: Path,
+) -> None:
+    script = tmp_path / "files.py"
+    text = SCRIPT.replace("os.environ.get('API_KEY')", "sys.argv[2] + '/' + sys.argv[2][::-1]")
+    script.write_text(text.replace("}]}\n    else", "}], 'isError': True}\n    else"), "utf-8")
+    spec = ServerSpec(
+        name="notes",
+        kind="stdio",
+        options={"command": sys.executable, "args": [str(script), "--key", "${secret:KEY}"]},
+        era="handshake",
+    )
+    async with gateway(spec, settings=Settings(auth="required")) as app:
+        admin, anna = caller("admin", roles=("admin",)), caller("anna", roles=("member",))
+        with pytest.raises(ServerDownError, match="credentials set notes --secret KEY"):
+            await app.gateway.calls.execute(admin, "notes:key", {})
+        with pytest.raises(ForbiddenError):
+            await app.logins.give(anna, "notes", headers={}, env={}, secrets={"KEY": "of anna"})
+        await app.logins.give(admin, "notes", headers={}, env={}, secrets={"KEY": "opaque-key"})
+        await until_listed(app, admin)
+        answer = result_text(await app.gateway.calls.execute(admin, "notes:key", {}))
+        assert answer.startswith("[secret masked]/yek-euqapo in ")
+
+
+async def test_a_secret_in_an_address_is_not_sent_to_another(notes: ProtectedServer) -> None:
+    spec = spec_of(notes)
+    address = f"{notes.url}?key=${{secret:KEY}}"
+    here = replace(spec, options={"url": address, "headers": {}})
+    elsewhere = replace(spec, options={**here.options, "url": address.replace("//", "//x.")})
+    async with gateway(here) as app:
+        given = await app.logins.give(caller(), "notes", headers={}, env={}, secrets={"KEY": "k1"})
+        assert (given.form, given.names) == ("secrets", ("KEY",))
+        provider = app.logins._desk
+        assert (await provider.completed(here)).options["url"] == f"{notes.url}?key=k1"
+        with pytest.raises(LoginNeededError, match="needs the secret KEY"):
+            await provider.completed(elsewhere)
+        assert await app.logins.remove(caller(), "notes", kind="login") is False
+        assert await app.logins.remove(caller(), "notes") is True
+        assert await app.logins.list(caller()) == []

@@ -78,6 +78,7 @@ def open_upstream_servers(
     fleet = Fleet(
         make_wire,
         EraBridge(storage.signer),
+        completed=credentials.completed,
         subject_of=credentials.subject_for,
         deferred=hold,
     )

@@ -11,6 +11,7 @@ from toolgate.cli.client._open_gateway import open_gateway
 from toolgate.cli.terminal._command_app import AsJson, CommandApp
 from toolgate.cli.terminal._output import (
     local_time,
+    note,
     print_result,
     print_rows,
     print_text,
@@ -73,11 +74,22 @@ async def set_credentials(
             help="Environment variable of the server. Can be repeated.",
         ),
     ] = None,
+    secret: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--secret",
+            metavar="NAME[=VALUE]",
+            help="What ${secret:NAME} stands for in the configuration of the server. Can be"
+            " repeated.",
+        ),
+    ] = None,
     user: User = "",
     project: Project = "",
     as_json: AsJson = False,
 ) -> None:
-    """Store headers or environment variables, encrypted. They replace the stored ones.
+    """Store headers, environment variables or secrets, encrypted.
+
+    Headers and variables replace the stored ones; other secrets stay.
 
     If you omit a value, you are prompted for it, or it is read from standard input (one per line).
     This keeps it out of your shell history.
@@ -85,11 +97,17 @@ async def set_credentials(
     body: Json = {
         "headers": _parse_values("--header", header or []),
         "env": _parse_values("--env", env or []),
+        "secrets": _parse_values("--secret", secret or []),
     }
     body |= {key: value for key, value in (("user", user), ("project", project)) if value}
     async with open_gateway(connect=()) as gateway:
         stored = await gateway.request("POST", path_of("servers", name, "credentials"), body)
+        rows = [row for row in await gateway.servers() if row["name"] == name]
     print_result(stored, f"Stored {', '.join(stored['names'])} for {name}.", as_json=as_json)
+    problem = str(rows[0].get("last_error") or "") if rows else ""
+    if any(f"needs the variable {variable}," in problem for variable in body["env"]):
+        # Its configuration names the environment of the gateway, in which this value is not.
+        note(f"It is not used: {problem}")
 
 
 @app.command()

@@ -184,9 +184,11 @@ class GatewayClient:
         """Return the rules and tools for a `prompt`, or for `queries`."""
         return await self.request("POST", "enrich", body)
 
-    async def remove_credentials(self, server: str, *, user: str = "", project: str = "") -> bool:
+    async def remove_credentials(
+        self, server: str, *, user: str = "", project: str = "", kind: str = ""
+    ) -> bool:
         """Delete the stored credentials for a server; return whether there were any."""
-        path = path_of("servers", server, "credentials", user=user, project=project)
+        path = path_of("servers", server, "credentials", user=user, project=project, kind=kind)
         return bool((await self.request("DELETE", path))["removed"])
 
     async def complete_approval_id(self, prefix: str) -> str:

@@ -13,16 +13,19 @@ from toolgate.cli.client._load_settings import store_url, unknown_server
 from toolgate.cli.client._local_gateway import silence_logs
 from toolgate.security.credentials import (
     EVERYBODY,
+    SECRETS,
     Keychain,
     SealedConfigs,
     Vault,
     current_values,
     key_of,
     source_of,
+    stored_secrets,
+    with_values,
 )
 from toolgate.settings import Settings, expand_home, server_spec
 from toolgate.store import make_store
-from toolgate.types import DEFAULT_PROJECT, Json, ServerSpec, json_object
+from toolgate.types import DEFAULT_PROJECT, Json, ServerSpec
 
 STARTING_AT_ONCE: Final = max(4, 2 * (os.cpu_count() or 1))
 """Servers that start at the same time: starting is mostly CPU work, so more would be slower."""
@@ -112,12 +115,10 @@ async def configured_servers(loaded: Settings) -> dict[str, ServerSpec]:
 
 
 async def _with_login(vault: Vault, spec: ServerSpec) -> ServerSpec:
-    """Return the server with its shared credentials, if there are any."""
+    """Return the server with its shared credentials and secrets, if there are any."""
     credentials = current_values(await vault.get(key_of(spec.name, EVERYBODY)), spec)
-    options = dict(spec.options)
-    for name, values in credentials.items():
-        options[name] = {**json_object(options.get(name)), **values}
-    return replace(spec, options=options)
+    secrets = stored_secrets(await vault.get(key_of(spec.name, EVERYBODY, SECRETS)), spec)
+    return with_values(spec, credentials, secrets)
 
 
 def is_absent(url: str) -> bool:

@@ -431,21 +431,14 @@ def _is_confirmed(wish: _InitOptions, paths: list[Path], exists: bool, machine: 
 
 
 def _note_secrets(new: Sequence[Choice], target: Path, wish: _InitOptions) -> None:
-    """Report which secrets are stored, and which remain in the file."""
+    """Report how many secrets are stored outside the file."""
     if wish.by_reference:
         return
-    split = {choice.name: take_secrets(choice.server.config) for choice in new}
-    count = sum(len(names_of(secrets)) for _, secrets in split.values())
+    count = sum(len(names_of(take_secrets(choice.server.config)[1])) for choice in new)
     if count:
         print_text(
             f"Stored {plural(count, 'secret')} encrypted, outside {target.name}: "
             "toolgate credentials list"
-        )
-    left = [name for name, (config, _) in split.items() if _has_open_secret(config)]
-    if left:
-        note(
-            f"{target.name} contains keys or tokens in the arguments or URLs of {', '.join(left)}. "
-            "Only you can read it; to keep them out of the file, replace them with ${env:NAME}."
         )
 
 
@@ -472,12 +465,6 @@ def _note_untouched(choices: Sequence[Choice], wish: _InitOptions) -> None:
         is_changed = choice.file.scope == "user" or wish.project_files
         if is_changed and choice.stays and choice.state in {"new", "same"}:
             note(f"{choice.server.name!r} stays in {choice.file.client.title}: {choice.stays}.")
-
-
-def _has_open_secret(config: Mapping[str, Any]) -> bool:
-    """Whether a secret is in the arguments or the URL, which cannot move to the store."""
-    shown = {key: config[key] for key in ("args", "url") if key in config}
-    return redact(shown) != shown
 
 
 def _answer(

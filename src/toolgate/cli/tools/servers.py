@@ -160,7 +160,7 @@ async def logout(
 ) -> None:
     """Log out of a server, and revoke the login at its authorization server."""
     async with open_gateway(connect=()) as gateway:
-        gone = await gateway.remove_credentials(name, user=user, project=project)
+        gone = await gateway.remove_credentials(name, user=user, project=project, kind="login")
     print_text(f"Logged out of {name}." if gone else f"There is no login for {name}.")
 
 

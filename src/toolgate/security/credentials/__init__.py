@@ -3,7 +3,14 @@
 Independent of transports: `upstream` asks a `ConnectionCredential` for headers and variables.
 """
 
-from toolgate.security.credentials.credential_values import current_values, static_credential
+from toolgate.security.credentials.credential_values import (
+    SECRETS,
+    current_values,
+    secrets_credential,
+    static_credential,
+    stored_secrets,
+    with_values,
+)
 from toolgate.security.credentials.key_sources import KeySource, key_source, source_of
 from toolgate.security.credentials.keychain import Keychain, KeyRotation
 from toolgate.security.credentials.login_links import PAGE, LoginLinks
@@ -25,6 +32,7 @@ __all__ = [
     "DOCUMENT",
     "EVERYBODY",
     "PAGE",
+    "SECRETS",
     "ConnectionCredential",
     "CredentialProvider",
     "CredentialWatcher",
@@ -46,7 +54,10 @@ __all__ = [
     "is_browser_mark",
     "key_of",
     "key_source",
+    "secrets_credential",
     "source_of",
     "static_credential",
+    "stored_secrets",
     "subject_of",
+    "with_values",
 ]

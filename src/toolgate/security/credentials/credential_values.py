@@ -1,12 +1,17 @@
-"""The contents of a stored credential: headers and variables, and details without secrets."""
+"""The contents of stored credentials: headers, variables, secrets; details that may be shown."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
 from toolgate.base.ids import new_id, utc_text_of
 from toolgate.security.credentials.vault import DecryptedCredential
-from toolgate.types import Json, ServerSpec
+from toolgate.settings import fill_secrets
+from toolgate.types import Json, ServerSpec, json_object
+
+SECRETS = "secrets"
+"""The kind of the row with a server's secrets, by which its configuration names them."""
 
 
 def origin_of(spec: ServerSpec) -> str | None:
@@ -51,6 +56,44 @@ def static_credential(
     names = [*headers, *env]
     details: Json = {"form": "static", "state": "good", "names": names, "by": by}
     return secret, {**details, "epoch": new_id()}
+
+
+def secrets_credential(
+    spec: ServerSpec, secrets: Mapping[str, str], *, by: str
+) -> tuple[Json, Json]:
+    """Return what `${secret:NAME}` stands for in stored form: the secret and public details.
+
+    Args:
+        spec: The server that they are for.
+        secrets: Values by name.
+        by: Who set them.
+    """
+    secret: Json = {"form": SECRETS, "values": dict(secrets), "origin": origin_of(spec)}
+    details: Json = {"form": SECRETS, "state": "good", "names": list(secrets), "by": by}
+    return secret, {**details, "epoch": new_id()}
+
+
+def stored_secrets(credential: DecryptedCredential | None, spec: ServerSpec) -> dict[str, str]:
+    """Return the secrets in a stored credential, by name; none if they are for another origin."""
+    if credential is None or credential.secret.get("origin") not in {None, origin_of(spec)}:
+        return {}
+    return dict(credential.secret["values"])
+
+
+def with_values(
+    spec: ServerSpec, values: Mapping[str, Mapping[str, str]], secrets: Mapping[str, str]
+) -> ServerSpec:
+    """Return a server with what is stored for it in its options.
+
+    Args:
+        spec: The server.
+        values: Headers and variables, under `headers` and `env`.
+        secrets: What `${secret:NAME}` stands for.
+    """
+    options = json_object(fill_secrets(spec.options, secrets))
+    for name, added in values.items():
+        options[name] = {**json_object(options.get(name)), **added}
+    return replace(spec, options=options)
 
 
 def with_tokens(secret: Json, tokens: Any, obtained_at: float) -> Json:

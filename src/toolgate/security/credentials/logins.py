@@ -6,16 +6,19 @@ import re
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from toolgate.base.ids import new_id, utc_now
 from toolgate.base.lazy_loading import load
 from toolgate.errors import ArgumentError, ForbiddenError, HandleError, UnknownServerError
 from toolgate.security.credentials.credential_values import (
+    SECRETS,
     origin_of,
     public_details,
+    secrets_credential,
     static_credential,
+    stored_secrets,
     with_tokens,
 )
 from toolgate.security.credentials.login_links import LoginLinks
@@ -28,6 +31,7 @@ from toolgate.security.credentials.login_view import (
 )
 from toolgate.security.credentials.provider import CredentialProvider
 from toolgate.security.credentials.subject import EVERYBODY, key_of, subject_named, subject_of
+from toolgate.security.credentials.value_checks import check_values
 from toolgate.security.credentials.vault import DecryptedCredential
 from toolgate.settings import CredentialSettings
 from toolgate.store import CredentialKey
@@ -41,10 +45,10 @@ _METADATA = {
 }
 """What the end of a login needs of the authorization server's metadata."""
 
+_KINDS = ("login", SECRETS)
+"""The kinds of rows that people set and delete."""
+
 _MARK = re.compile(r"[A-Za-z0-9_-]{20,100}")
-_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-# Characters of a header or variable. Chosen: servers refuse headers beyond 8 to 16 KiB.
-_MOST = 16 * 2**10
 _MOST_KEPT = 16
 """Unfinished logins of a caller, and registrations of a server; the oldest are dropped. Chosen:
 nobody has as many windows open, and a dropped registration is repeated."""
@@ -92,9 +96,10 @@ class Logins:
             self._spec(caller, server)
         manages = self._rights.manages(caller)
         subjects = {spec.name: subject_of(spec, caller) for spec in self._specs()}
+        vault = self._desk.vault
         return [
             login_view(credential)
-            for credential in await self._desk.vault.all(server)
+            for credential in (*await vault.all(server), *await vault.all(server, kind=SECRETS))
             if manages
             or (
                 credential.key.subject
@@ -237,10 +242,20 @@ class Logins:
         *,
         headers: Mapping[str, str],
         env: Mapping[str, str],
+        secrets: Mapping[str, str] | None = None,
         user: str = "",
         project: str = "",
     ) -> LoginView:
-        """Save headers or variables that are sent to a server; they replace the previous ones.
+        """Save what is sent to a server.
+
+        Args:
+            caller: Who saves it.
+            server: The server.
+            headers: Headers, which replace the previous ones.
+            env: Variables, which replace the previous ones.
+            secrets: What `${secret:NAME}` stands for in its configuration; others stay.
+            user: Whose they are, if each user has their own.
+            project: The same for projects.
 
         Raises:
             UnknownServerError: The server does not exist for this caller.
@@ -249,19 +264,43 @@ class Logins:
         """
         spec = self._spec(caller, server)
         subject = self._subject(caller, spec, user=user, project=project)
-        self._check_given(caller, spec, headers, env)
-        secret, details = static_credential(spec, headers, env, by=caller.caller_id)
-        key = key_of(spec.name, subject)
-        view = await self._saved(key, secret, details)
-        detail: Json = {"server": spec.name, "subject": subject, "names": details["names"]}
+        secrets = secrets or {}
+        check_values(spec, headers, env, secrets, manages=self._rights.manages(caller))
+        views: list[LoginView] = []
+        if headers or env:
+            secret, details = static_credential(spec, headers, env, by=caller.caller_id)
+            views.append(await self._saved(key_of(spec.name, subject), secret, details))
+        if secrets:
+            key = key_of(spec.name, subject, SECRETS)
+            secrets = {
+                **stored_secrets(await self._desk.vault.get(key, fresh=True), spec),
+                **secrets,
+            }
+            secret, details = secrets_credential(spec, secrets, by=caller.caller_id)
+            views.append(await self._saved(key, secret, details))
+        names = tuple(name for view in views for name in view.names)
+        detail: Json = {"server": spec.name, "subject": subject, "names": names}
         await self._record(caller, "credentials", detail)
         await self._changed()
-        return view
+        return replace(views[-1], names=names)
 
     async def remove(
-        self, caller: Caller, server: str, *, user: str = "", project: str = ""
+        self,
+        caller: Caller,
+        server: str,
+        *,
+        user: str = "",
+        project: str = "",
+        kind: Literal["", "login", "secrets"] = "",
     ) -> bool:
-        """Delete a credential and revoke it at its authorization server; False if there was none.
+        """Delete credentials and revoke a login at its authorization server; False if none existed.
+
+        Args:
+            caller: Who deletes them.
+            server: Their server.
+            user: Whose they are, if each user has their own.
+            project: The same for projects.
+            kind: `login` for a login, headers and variables, `secrets` for secrets; empty for all.
 
         Raises:
             UnknownServerError: The server does not exist for this caller.
@@ -269,13 +308,15 @@ class Logins:
         """
         spec = self._spec(caller, server)
         subject = self._subject(caller, spec, user=user, project=project)
-        key = key_of(spec.name, subject)
-        credential = await self._desk.vault.get(key, fresh=True)
-        gone = await self._desk.vault.delete(
-            server=spec.name, subject=subject, kind="login", project_id=key.project_id
-        )
-        if credential is not None:
-            await self._revoke(spec, credential)
+        gone = 0
+        for key in (key_of(spec.name, subject, kind) for kind in ([kind] if kind else _KINDS)):
+            credential = await self._desk.vault.get(key, fresh=True)
+            gone += await self._desk.vault.delete(
+                server=spec.name, subject=subject, kind=key.kind, project_id=key.project_id
+            )
+            if credential is not None:
+                await self._revoke(spec, credential)
+        if gone:
             await self._record(caller, "logout", {"server": spec.name, "subject": subject})
             await self._changed()
         return gone > 0
@@ -477,32 +518,6 @@ class Logins:
                 hint=f"Give it variables instead: toolgate credentials set {spec.name}"
                 " --env NAME=VALUE",
             )
-
-    def _check_given(
-        self, caller: Caller, spec: ServerSpec, headers: Mapping[str, str], env: Mapping[str, str]
-    ) -> None:
-        over_http = spec.kind in {"http", "sse"}
-        if not (headers or env) or (headers and not over_http) or (env and spec.kind != "stdio"):
-            raise ArgumentError(
-                f"Server {spec.name!r} takes {'headers' if over_http else 'variables'}.",
-                allowed="Expected: names with values.",
-            )
-        allowed = {name.lower() for name in spec.credentials.headers} | set(spec.credentials.env)
-        for name, value in {**headers, **env}.items():
-            if over_http:  # as for headers in the settings
-                fits = _HEADER.fullmatch(name) and value.isprintable()
-            else:
-                fits = name and "=" not in name and not any(sign in value for sign in "\r\n\0")
-            if not fits or len(value) > _MOST:
-                raise ArgumentError(f"{name[:60]!r} or its value cannot be sent.")
-            # Header names are case-insensitive (RFC 9110 section 5.1), variable names are not.
-            normalized = name.lower() if over_http else name
-            if not self._rights.manages(caller) and normalized not in allowed:
-                raise ForbiddenError(
-                    f"Users may not set {name[:60]!r} for server {spec.name!r}.",
-                    allowed=f"Allowed: {', '.join(sorted(allowed)) or 'nothing'}.",
-                    hint=f"It can be allowed under [server.{spec.name}.credentials].",
-                )
 
 
 def _with_scopes(target: Any, more: str) -> Any:

@@ -21,14 +21,19 @@ from toolgate.errors import (
     UnreachableError,
 )
 from toolgate.security.credentials.credential_values import (
+    SECRETS,
     bearer_header,
+    current_values,
     origin_of,
     public_details,
+    stored_secrets,
     with_tokens,
+    with_values,
 )
 from toolgate.security.credentials.login_links import LoginLinks
 from toolgate.security.credentials.subject import EVERYBODY, describe_subject, key_of, subject_of
 from toolgate.security.credentials.vault import DecryptedCredential, Vault
+from toolgate.settings import find_secrets
 from toolgate.store import CredentialKey
 from toolgate.types import Caller, Json, ServerSpec, json_object
 
@@ -111,6 +116,32 @@ class CredentialProvider:
             if len(self._callers) > _CALLERS:
                 self._callers.popitem(last=False)
         return subject
+
+    async def completed(self, spec: ServerSpec) -> ServerSpec:
+        """Return a server with what is stored for it in its options, for its next connection.
+
+        Raises:
+            LoginNeededError: It refers to a secret that is not stored.
+        """
+        if spec.kind == "inprocess":
+            return spec
+        credential = await self._find(spec, spec.subject)
+        # Tokens of a login are left out, since they are renewed during a connection.
+        is_static = credential is not None and credential.secret.get("form") == "static"
+        values = current_values(credential, spec) if is_static else {}
+        names, secrets = find_secrets(spec.options), dict[str, str]()
+        for subject in dict.fromkeys((EVERYBODY, spec.subject)) if names else ():
+            row = await self.vault.get(key_of(spec.name, subject, SECRETS))
+            secrets |= stored_secrets(row, spec)
+        for name in names:
+            if name not in secrets:
+                raise LoginNeededError(
+                    f"The server {spec.name!r} needs the secret {name}, which is not stored for"
+                    " it.",
+                    server=spec.name,
+                    hint=f"Run: toolgate credentials set {spec.name} --secret {name}",
+                )
+        return with_values(spec, values, secrets)
 
     # Used by transports
 

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from toolgate.errors import StoreError
+from toolgate.security.credentials.credential_values import SECRETS
 from toolgate.security.credentials.vault import Vault
 from toolgate.store import CredentialKey
 
@@ -35,7 +36,7 @@ class CredentialWatcher:
             StoreError: The store cannot be read.
         """
         async with self._lock:
-            rows = await self._vault.all()
+            rows = [*await self._vault.all(), *await self._vault.all(kind=SECRETS)]
             current = {
                 row.key: (str(row.details.get("epoch")), str(row.details.get("state")))
                 for row in rows

@@ -510,7 +510,8 @@ def missing_problem(name: str, variable: str, location: EntryLocation) -> str:
     return (
         f"{where}: server {name!r} needs the variable {variable}, which is not set. "
         f"Set {variable} in the environment of Toolgate, write ${{{variable}:-DEFAULT}}, "
-        "or disable the server."
+        f"write ${{secret:{variable}}} and store it (toolgate credentials set {server_name(name)} "
+        f"--secret {variable}), or disable the server."
     )
 
 

@@ -35,13 +35,13 @@ class ConnectFailure:
 
 
 async def connect(
-    spec: ServerSpec, make_wire: Callable[[ServerSpec], Wire], observer: EraSessionObserver
+    spec: ServerSpec, make_wire: Callable[[], Awaitable[Wire]], observer: EraSessionObserver
 ) -> EraSession | ConnectFailure:
     """Connect to a server; return the connection, or why there is none."""
     tried: list[Wire] = []
 
-    def tried_wire() -> Wire:
-        tried.append(make_wire(spec))
+    async def tried_wire() -> Wire:
+        tried.append(await make_wire())
         return tried[-1]
 
     try:

@@ -1,25 +1,28 @@
 """Find secrets of imported servers and move them to the encrypted store."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import chain, count
 from typing import TypeAlias
 
 from toolgate.cli.client._load_settings import store_url
 from toolgate.security.credentials import (
     EVERYBODY,
+    SECRETS,
     Keychain,
     Vault,
     key_of,
+    secrets_credential,
     source_of,
     static_credential,
 )
 from toolgate.security.guards import secret_scanner
 from toolgate.settings import Settings, server_spec
 from toolgate.store import make_store
-from toolgate.types import Json, json_object
+from toolgate.types import Json, json_array, json_object
 
 Secrets: TypeAlias = Mapping[str, Mapping[str, str]]
-"""Values by name, under `env` and `headers`. WARNING: never show them."""
+"""Values by name, under `env`, `headers` and `secrets`. WARNING: never show them."""
 
 _NAME = re.compile(
     r"(?i)token|key|secret|passw|pwd|credential|auth|cookie|dsn|bearer|(?:^|[_-])(?:pat|pin|jwt)$"
@@ -32,8 +35,20 @@ _PLAIN = re.compile(r"(?i)\d{1,9}|true|false|yes|no|on|off|none|[~.]{0,2}[/\\].*
 """Values that are not secret, whatever their name: numbers, switches, paths of key files."""
 
 
+_USER_IN_URL = re.compile(r"(?<=://)[^/?#\s@]*:[^/?#\s]+(?=@)")
+"""User and password of a URL, which may be part of an argument (RFC 3986 section 3.2.1)."""
+
+_PARAMETER = re.compile(r"(?<=[?&])([^=&#\s]+)=([^&#\s]+)")
+"""A parameter of a URL and its value."""
+
+_NAMED_ARGUMENT = re.compile(r"-{0,2}([\w.-]+)=(.+)|([\w-]+): *(.+)", re.DOTALL)
+"""`--api-key=VALUE`, `API_KEY=VALUE`, or a header: `Authorization: VALUE`."""
+
+
 def take_secrets(config: Json) -> tuple[Json, Secrets]:
-    """Separate secret variables and headers from the configuration of a server; return both.
+    """Separate secrets from the configuration of a server; return both.
+
+    Variables and headers are removed; `${secret:NAME}` replaces what is in arguments and the URL.
 
     Args:
         config: Has the keys of `[server.NAME]`. References such as `${env:NAME}` stay in it.
@@ -47,11 +62,22 @@ def take_secrets(config: Json) -> tuple[Json, Secrets]:
             left[table] = {name: text for name, text in values.items() if name not in secrets}
             if not left[table]:
                 del left[table]
+    texts = [part for part in json_array(config.get("args")) if isinstance(part, str)]
+    secrets = dict[str, str]()
+    if isinstance(config.get("url"), str):
+        left["url"] = _with_references(config["url"], _in_text("", config["url"]), secrets)
+    if texts and len(texts) == len(json_array(config.get("args"))):
+        left["args"] = [
+            _with_references(part, _in_text(before, part), secrets)
+            for before, part in zip(["", *texts], texts, strict=False)
+        ]
+    if secrets:
+        taken[SECRETS] = secrets
     return left, taken
 
 
 def names_of(secrets: Secrets) -> list[str]:
-    """Return the names of the variables and headers, without their values."""
+    """Return the names of the variables, headers and secrets, without their values."""
     return [name for table in secrets.values() for name in table]
 
 
@@ -71,16 +97,21 @@ async def store_secrets(loaded: Settings, configs: Mapping[str, Json]) -> None:
     try:
         vault = Vault(store.credentials, Keychain(store.credentials, source_of(loaded)))
         for name, config in configs.items():
+            left, taken = take_secrets(config)
+            spec = server_spec(name, left)
+            headers, env = taken.get("headers", {}), taken.get("env", {})
             key = key_of(name, EVERYBODY)
-            left, secrets = take_secrets(config)
-            if secrets:
-                spec = server_spec(name, left)
-                headers, env = secrets.get("headers", {}), secrets.get("env", {})
-                secret, details = static_credential(spec, headers, env, by="init")
-                await vault.save(key, secret, details)
-            elif (old := await vault.get(key)) is not None and old.secret.get("form") == "static":
+            old = await vault.get(key)
+            if headers or env:
+                await vault.save(key, *static_credential(spec, headers, env, by="init"))
+            elif old is not None and old.secret.get("form") == "static":
                 # They belong to an earlier server with this name.
-                await vault.delete(server=name, subject=EVERYBODY, kind="login")
+                await vault.delete(server=name, subject=EVERYBODY, kind=key.kind)
+            if secrets := taken.get(SECRETS):
+                key = key_of(name, EVERYBODY, SECRETS)
+                await vault.save(key, *secrets_credential(spec, secrets, by="init"))
+            else:
+                await vault.delete(server=name, subject=EVERYBODY, kind=SECRETS)
     finally:
         await store.close()
 
@@ -96,9 +127,55 @@ async def forget_secrets(loaded: Settings, names: list[str]) -> None:
     try:
         vault = Vault(store.credentials, Keychain(store.credentials, source_of(loaded)))
         for name in names:
-            await vault.delete(server=name, subject=EVERYBODY, kind="login")
+            for kind in ("login", SECRETS):
+                await vault.delete(server=name, subject=EVERYBODY, kind=kind)
     finally:
         await store.close()
+
+
+def _in_text(before: str, text: str) -> Iterator[tuple[str, int, int]]:
+    """Yield the name, start and end of each secret in an argument or a URL, from left to right.
+
+    Args:
+        before: The argument before it, which may be an option that names it.
+        text: The argument or the URL.
+    """
+    named = _NAMED_ARGUMENT.fullmatch(text)
+    at = 0
+    if "://" in text:
+        if user := _USER_IN_URL.search(text):
+            if "${" not in user[0]:
+                yield "password", *user.span()
+            at = user.end()
+        for parameter in _PARAMETER.finditer(text, at):
+            if _is_secret(parameter[1], parameter[2]):
+                yield parameter[1], *parameter.span(2)
+        return
+    if named is not None:
+        group = 2 if named[1] else 4
+        if _is_secret(name := named[group - 1], named[group]):
+            yield name, *named.span(group)
+    elif before.startswith("-") and not text.startswith("-"):
+        if _is_secret(before, text):
+            yield before, 0, len(text)
+    elif _is_secret("", text):
+        yield secret_scanner().find(text)[0].name, 0, len(text)
+
+
+def _with_references(
+    text: str, secrets: Iterator[tuple[str, int, int]], taken: dict[str, str]
+) -> str:
+    """Replace secrets in a text with references to them, and add them to `taken` by name."""
+    parts, at = list[str](), 0
+    for name, start, end in secrets:
+        snake = re.sub(r"[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z])", "_", name).strip("_").upper()
+        base = snake if snake[:1].isalpha() else f"SECRET_{snake}".rstrip("_")
+        names = chain((base,), (f"{base}_{number}" for number in count(2)))
+        key = next(key for key in names if taken.get(key, text[start:end]) == text[start:end])
+        taken[key] = text[start:end]
+        parts += [text[at:start], f"${{secret:{key}}}"]
+        at = end
+    return "".join([*parts, text[at:]])
 
 
 def _is_secret(name: str, value: object) -> bool:

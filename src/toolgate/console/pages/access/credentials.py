@@ -91,6 +91,7 @@ async def _forget(request: PageRequest) -> Response:
         server,
         user=subject if kind == "caller" else name if kind == "user" else "",
         project=name if kind == "project" else "",
+        kind="secrets" if request.value("kind") == "secrets" else "login",
     )
     return request.go("logins", message=f"Credentials of {server} removed.")
 

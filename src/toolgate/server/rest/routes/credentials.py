@@ -1,6 +1,7 @@
 """Routes for credentials of servers; no response contains a secret."""
 
 from dataclasses import asdict
+from typing import Literal
 
 from pydantic import Field
 
@@ -63,25 +64,27 @@ async def finish_login(call: Call, body: FinishLogin) -> LoginView:
 
 
 class StoreCredentials(Body):
-    """Headers or environment variables, by name."""
+    """Headers or environment variables, and what `${secret:NAME}` stands for, by name."""
 
     headers: dict[str, str] = Field({})
     env: dict[str, str] = Field({})
+    secrets: dict[str, str] = Field({})
     user: str = ""
     project: str = ""
 
 
 @routes.post("servers/{name}/credentials")
 async def store_credentials(call: Call, name: str, body: StoreCredentials) -> LoginView:
-    """Store headers or variables for a server."""
+    """Store headers, variables or secrets for a server."""
     return await call.app.logins.give(call.caller, name, **dict(body))
 
 
 class CredentialOwner(Query):
-    """Whose credentials."""
+    """Whose credentials, and which; all, if `kind` is absent."""
 
     user: str = ""
     project: str = ""
+    kind: Literal["", "login", "secrets"] = ""
 
 
 @routes.delete("servers/{name}/credentials")

@@ -1,6 +1,8 @@
 """Learning from use, through the whole gateway: find, call, find again."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +15,7 @@ from toolgate.settings import SearchSettings, Settings, UsageSettings
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Json
 
+REAL_TOOLS = Path(__file__).parents[2] / "benchmarks" / "data" / "real_tools.jsonl"
 ME = Caller.local(caller_id="me", conversation="c")
 QUERY = "let the others know about the party"
 
@@ -121,6 +124,58 @@ async def test_a_tool_that_was_marked_wrong_goes_down_and_stays() -> None:
 
         wrong = next(one for one in found.results if one.tool_key == before[0])
         assert "called wrong" in wrong.explanation or wrong.source == "exact"
+
+
+async def test_a_wrong_mark_counts_for_others_once_two_callers_agree() -> None:
+    """One mark put the tool that fits best behind others, for everybody in the project."""
+    request = DiscoverRequest(queries=("send a letter to people",), max_results=7)
+
+    async def mark(name: str, key: str, *, right: bool) -> None:
+        caller = Caller.local(caller_id=name, conversation="c")
+        await app.gateway.discovery.discover(caller, request)
+        await app.gateway.learning.mark(caller, key, right=right)
+
+    async def first(name: str) -> str:
+        caller = Caller.local(caller_id=name, conversation="d")
+        return (await app.gateway.discovery.discover(caller, request)).results[0].tool_key
+
+    async with memory_app(servers(), HYBRID, wait_s=HANG_S) as app:
+        best = await first("ann")
+        await mark("bob", best, right=False)
+        assert await first("bob") != best
+        assert await first("ann") == best
+        await mark("cid", best, right=False)
+        assert await first("ann") != best
+        await mark("bob", best, right=True)
+        assert await first("ann") == best
+        assert await first("cid") != best
+
+
+async def test_use_changes_the_order_and_not_whether_the_best_hit_fits() -> None:
+    """One caller's use of another tool made the answer say `none` instead of `unsure`."""
+    tools = [json.loads(line) for line in REAL_TOOLS.read_text("utf-8").splitlines()]
+    chosen = {
+        server: upstream(
+            **{tool["name"]: tool["description"] for tool in tools if tool["server"] == server}
+        )
+        for server in ("filesystem", "github", "gitlab", "slack", "memory")
+    }
+    request = DiscoverRequest(queries=("search the web",), max_results=6)
+    async with memory_app(chosen, HYBRID, wait_s=HANG_S) as app:
+        before = await app.gateway.discovery.discover(ME, request)
+        used = before.results[-1].tool_key
+        for number in range(5):
+            caller = Caller.local(caller_id="another", conversation=str(number))
+            await app.gateway.discovery.discover(caller, request)
+            await app.gateway.learning.mark(caller, used, right=True)
+        after = await app.gateway.discovery.discover(ME, request)
+
+    assert [result.tool_key for result in after.results].index(used) < 5
+    assert after.results[0].tool_key == before.results[0].tool_key
+    judged = ("margin", "close_competitors", "kind_served", "kind_agreement", "kind_lead")
+    reasons = [found.results[0].reasons for found in (before, after)]
+    assert [reasons[0][name] for name in judged] == [reasons[1][name] for name in judged]
+    assert after.fit == before.fit
 
 
 async def test_near_equal_tools_are_named_with_each_other() -> None:

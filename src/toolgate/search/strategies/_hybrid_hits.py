@@ -112,8 +112,9 @@ class HitBuilder:
         best = rivals[: request.limit]
         if ranking.lift.before:
             plain = ranking.lift.without(scores, below=PHRASE_SCORE)
-            unboosted = best_positions(words, plain, request.limit, slots)
-            best = mix_in_unboosted(best, unboosted, self._options.usage.explore)
+            # The calibration was fitted without earlier usage, so it compares without it.
+            rivals = best_positions(words, plain, max(request.limit, COMPETITORS), slots)
+            best = mix_in_unboosted(best, rivals[: request.limit], self._options.usage.explore)
         best_slots = best if slots is None else slots[best].tolist()
         matched = matched_words(words, best_slots, ranking.asked)
         evidence = self._evidence(state, ranking, best, rivals, matched, searched)
@@ -163,7 +164,6 @@ class HitBuilder:
 
         `matched` has the word matches of the best tools.
         """
-        # The calibration was fitted without earlier usage, so it gets the scores before the boost.
         plain = ranking.scores
         if ranking.lift.before:
             plain = ranking.lift.without(plain, below=PHRASE_SCORE)

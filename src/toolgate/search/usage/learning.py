@@ -12,7 +12,7 @@ import logging
 from array import array
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import blake2b
 from time import time
@@ -27,6 +27,7 @@ from toolgate.search.personal_cutoff import JudgedSearch, PersonalCutoff
 from toolgate.search.relevance.tool_habits import ToolHabits
 from toolgate.search.relevance.usage_votes import UsageHistory, UsageVotes, UsageWeights
 from toolgate.search.usage.writer import UsageLogWriter
+from toolgate.search.usage.wrong_marks import WrongMarks
 from toolgate.settings import CurrentSettings
 from toolgate.store import (
     StoredSearch,
@@ -120,11 +121,24 @@ class Learned:
     """Tools used often and together; the same object while more is learned."""
     version: Hashable = None
     """Changes when more is learned; an answer may be cached while it is the same."""
+    wrong: Mapping[str, WrongMarks] = field(default_factory=dict[str, WrongMarks])
+    """Tools that were marked wrong, by identity of the embedder."""
+    caller_id: str = ""
+    """Who searches."""
 
     def votes(self, vector: NDArray[np.float32], model: str, weights: UsageWeights) -> UsageVotes:
         """Return the votes of earlier requests; `model` is the identity of the embedder."""
-        history = self.by_model.get(model)
-        return history.votes(vector, weights, self.now_s) if history is not None else UsageVotes()
+        history, wrong = self.by_model.get(model), self.wrong.get(model)
+        votes = UsageVotes() if history is None else history.votes(vector, weights, self.now_s)
+        if wrong is None:
+            return votes
+        against = wrong.votes_against(vector, weights, self.now_s, self.caller_id)
+        if not against:
+            return votes
+        shares = {key: votes.trust * share for key, share in votes.shares.items()}
+        for key, share in against.items():
+            shares[key] = max(-1.0, shares.get(key, 0.0) - share)
+        return replace(votes, trust=1.0, shares=shares)
 
 
 @dataclass
@@ -132,6 +146,7 @@ class _Project:
     """What is known about the usage in a project."""
 
     by_model: dict[str, UsageHistory] = field(default_factory=dict[str, UsageHistory])
+    wrong: dict[str, WrongMarks] = field(default_factory=dict[str, WrongMarks])
     habits: ToolHabits = field(default_factory=ToolHabits)
     judged: dict[str, OrderedDict[str, JudgedSearch]] = field(
         default_factory=dict[str, OrderedDict[str, JudgedSearch]]
@@ -210,9 +225,22 @@ class Learning:
             return None
         project = await self._project(caller.project_id)
         line = self._line(project, caller) if rules.adapt_line else _CALIBRATED
-        version = caller.project_id, project.counted, _digest_of(line)
-        now_s = self._clock() if project.by_model else 0.0  # nobody votes who could have aged
-        return Learned(project.by_model, now_s, line, project.habits, version)
+        # Whoever has marked tools wrong gets answers of its own.
+        marker = (
+            caller.caller_id if any(m.has(caller.caller_id) for m in project.wrong.values()) else ""
+        )
+        version = caller.project_id, project.counted, _digest_of(line), marker
+        # Without votes there is nothing that could have aged.
+        now_s = self._clock() if project.by_model or project.wrong else 0.0
+        return Learned(
+            project.by_model,
+            now_s,
+            line,
+            project.habits,
+            version,
+            project.wrong,
+            caller.caller_id,
+        )
 
     def recent(self, caller: Caller) -> tuple[str, ...]:
         """Return keys of tools that the conversation used in the last half hour, newest first."""
@@ -237,7 +265,7 @@ class Learning:
         project = await self._project(caller.project_id)
         return LearningStatus(
             enabled=self._settings.current.usage.enabled,
-            requests=sum(len(history) for history in project.by_model.values()),
+            requests=sum(map(len, (*project.by_model.values(), *project.wrong.values()))),
             tools=len(project.habits),
             pairs=project.habits.n_pairs(),
             judged=len(project.judged.get(caller.caller_id, ())),
@@ -421,21 +449,7 @@ class Learning:
         at_s = _seconds(use.at)
         signal = _SIGNALS[use.outcome]
         if signal and search.vector:
-            history = project.by_model.get(search.model)
-            if history is None:
-                history = project.by_model[search.model] = UsageHistory(
-                    len(search.vector) // 2,
-                    half_life_s=self._settings.current.usage.half_life_days * 86_400,
-                    max_requests=self._settings.current.usage.max_requests,
-                )
-            history.add(
-                search.vector,
-                use.tool,
-                signal,
-                at_s,
-                caller=search.caller_id,
-                conversation=search.conversation,
-            )
+            self._add_vote(project, search, use.tool, signal, at_s)
         if use.outcome == "ok":
             project.habits.add(
                 use.tool, at_s, caller=search.caller_id, conversation=search.conversation
@@ -454,6 +468,32 @@ class Learning:
                     judged.popitem(last=False)
             if len(project.judged) > _CALLERS:
                 del project.judged[next(iter(project.judged))]
+
+    def _add_vote(
+        self, project: _Project, search: StoredSearch, key: str, signal: float, at_s: float
+    ) -> None:
+        settings = self._settings.current.usage
+        dim, half_life_s = len(search.vector) // 2, settings.half_life_days * 86_400
+        wrong = project.wrong.get(search.model)
+        if signal < 0 and wrong is None:
+            wrong = project.wrong[search.model] = WrongMarks(dim, half_life_s=half_life_s)
+        if wrong is not None:
+            wrong.add(search.vector, key, search.caller_id, signal, at_s)
+        if signal < 0:
+            return
+        history = project.by_model.get(search.model)
+        if history is None:
+            history = project.by_model[search.model] = UsageHistory(
+                dim, half_life_s=half_life_s, max_requests=settings.max_requests
+            )
+        history.add(
+            search.vector,
+            key,
+            signal,
+            at_s,
+            caller=search.caller_id,
+            conversation=search.conversation,
+        )
 
     def _line(self, project: _Project, caller: Caller) -> PersonalCutoff:
         judged = project.judged.get(caller.caller_id)

@@ -522,3 +522,11 @@ def test_an_entry_that_is_no_server_is_shown_as_one_that_cannot_be_used(
     assert "invalid; server.a has no command, url or python" in toolgate(
         "init", "--dry-run"
     ).stdout.replace("\n", " ")
+
+
+def test_arguments_are_shown_as_the_program_gets_them(home: Path, toolgate: Run) -> None:
+    path = home / ".cursor" / "mcp.json"
+    entry = {"command": "serve", "args": ["--debug", True, 2, 0.5]}
+    path.write_text(json.dumps({"mcpServers": {"flags": entry}}))
+    done = toolgate("init", "--dry-run")
+    assert "serve --debug true 2 0.5" in done.stdout

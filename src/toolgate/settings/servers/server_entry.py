@@ -218,7 +218,9 @@ def redact(config: Mapping[str, object]) -> Json:
         redacted["proxy"] = _hide_in_url(redacted["proxy"])
     args = redacted.get("args")
     if isinstance(args, Sequence) and not isinstance(args, str):
-        redacted["args"] = _hide_arguments([str(part) for part in cast("Sequence[object]", args)])
+        redacted["args"] = _hide_arguments(
+            [_as_text(part) for part in cast("Sequence[float | str]", args)]
+        )
     for name in ("url", "serverUrl", "httpUrl"):
         if isinstance(redacted.get(name), str):
             redacted[name] = _hide_in_url(redacted[name])

@@ -218,6 +218,20 @@ def test_doctor_shows_the_line_that_says_why_a_server_ended(
     assert "125" not in check["found"]
 
 
+def test_a_server_that_waits_for_a_dead_proxy_is_explained(
+    command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("toolgate.app.server_check.WAIT_S", 0.5)
+    for variable in ("HTTPS_PROXY", "https_proxy"):
+        monkeypatch.setenv(variable, "http://127.0.0.1:9")
+    configure(folder, server_table("bad", "--never"))
+    tested = command("servers", "test", "bad")
+    assert "the proxy variables name http://127.0.0.1:9, where nothing answers" in tested.err
+    done = command("doctor")
+    assert "nothing answers at its proxy http://127.0.0.1:9." in done.out.replace("\n", " ")
+    assert "Correct HTTPS_PROXY" in done.out
+
+
 @pytest.mark.parametrize(
     ("way", "found", "hint"),
     [

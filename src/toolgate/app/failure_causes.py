@@ -237,6 +237,14 @@ def _tunnel_failed(match: re.Match[str], server: FailedServer) -> Cause:
     )
 
 
+def _proxy_unanswered(match: re.Match[str], server: FailedServer) -> Cause:
+    return Cause(
+        found=f"It does not answer, and nothing answers at its proxy {match['proxy']}.",
+        hint="Correct HTTPS_PROXY, HTTP_PROXY and ALL_PROXY where Toolgate runs, or unset them. "
+        f"Then: toolgate servers test {server.name}",
+    )
+
+
 def _proxy_login(match: re.Match[str], server: FailedServer) -> Cause:
     del match
     return Cause(
@@ -433,6 +441,7 @@ _CAUSES: Final[tuple[tuple[re.Pattern[str], _Explain], ...]] = (
     (re.compile(r"the proxy wants a login"), _proxy_login),
     (re.compile(r"the proxy refused \((?P<status>\d+)"), _proxy_refuses),
     (re.compile(r"\btunnel error\b"), _tunnel_failed),  # uv
+    (re.compile(r"the proxy variables name (?P<proxy>\S+), where"), _proxy_unanswered),
     # Node.js, Python, Go and Rust: messages of their standard libraries.
     (re.compile(r"getaddrinfo (?:ENOTFOUND|EAI_AGAIN) (?P<host>[\w.-]+)"), _unknown_host),
     (re.compile(r"lookup (?P<host>[\w.-]+)(?: on \S+)?: no such host"), _unknown_host),

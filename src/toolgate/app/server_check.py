@@ -1,20 +1,33 @@
 """Tests servers separately: start, handshake, listing, timing, stop."""
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
+from typing import cast
+from urllib.parse import urlsplit
+
+import anyio
 
 from toolgate.app.app import open_app
-from toolgate.settings import AuditSettings, Settings, StoreSettings
+from toolgate.settings import (
+    AuditSettings,
+    Settings,
+    StoreSettings,
+    child_environment,
+    proxies,
+)
 from toolgate.types import Caller, ServerSpec, ServerStatus
 
 _CALLER = Caller.local()
 
 WAIT_S = 30.0
 """Seconds that a server may take to answer (chosen)."""
+
+_PROXY_S = 2.0
+"""Seconds that a proxy may take to accept a connection (chosen)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,9 +82,29 @@ async def try_servers(settings: Settings, specs: Sequence[ServerSpec]) -> dict[s
             tuple(tool.name for tool in tools if tool.server == spec.name),
             began_at,
             took_s,
+            "" if statuses[spec.name].last_error else await _dead_proxy(spec),
         )
         for spec in specs
     }
+
+
+async def _dead_proxy(spec: ServerSpec) -> str:
+    """Add to a sentence that no proxy is where the environment of a server's process names one.
+
+    Programs such as npx retry for longer than a test takes, and print nothing meanwhile.
+    """
+    if spec.kind != "stdio":
+        return ""
+    variables = cast("Mapping[str, str]", spec.options.get("env") or {})
+    proxy = next(filter(None, proxies(child_environment(variables))[:2]), "")
+    try:
+        parts = urlsplit(proxy)
+        if parts.hostname:
+            with anyio.fail_after(_PROXY_S):
+                await (await anyio.connect_tcp(parts.hostname, parts.port or 80)).aclose()
+    except (OSError, ValueError):
+        return f": the proxy variables name {proxy.rpartition('@')[2]}, where nothing answers"
+    return ""
 
 
 def _trial(
@@ -80,11 +113,12 @@ def _trial(
     tools: tuple[str, ...],
     began_at: datetime,
     took_s: float,
+    dead: str,
 ) -> Trial:
     is_ok = status.state == "ready"
     if is_ok and status.listed_at:
         took_s = min(took_s, (datetime.fromisoformat(status.listed_at) - began_at).total_seconds())
-    error = spec.problem or status.last_error or f"No answer within {WAIT_S:.0f} seconds."
+    error = spec.problem or status.last_error or f"No answer within {WAIT_S:.0f} seconds{dead}."
     return Trial(
         ok=is_ok,
         ready_s=round(max(0.0, took_s), 3),

@@ -9,6 +9,7 @@ import sys
 import threading
 import zipfile
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -404,6 +405,20 @@ def test_doctor_says_who_has_the_port(command: Command, folder: Path) -> None:
         done = command("doctor")
     assert done.status == FAILED
     assert f"Port {port} on 127.0.0.1 is in use by another program." in done.out
+
+
+def test_a_gateway_of_another_user_is_no_unknown_program(
+    command: Command, folder: Path, serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = urlsplit(serve().address).port
+    monkeypatch.setenv("HOME", str(tmp_path / "other"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "other"))
+    configure(folder, f"[serve]\nport = {port}\n")
+    done = command("doctor", "--quick")
+    taken = "a Toolgate gateway of another user, or with another data folder."
+    assert f"in use by {taken}" in done.out.replace("\n", " ")
+    assert "Stop it" not in done.out
+    assert f"is taken by {taken}" in command("serve").err.replace("\n", " ")
 
 
 def test_doctor_without_configuration_points_to_init(command: Command, folder: Path) -> None:

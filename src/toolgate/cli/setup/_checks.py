@@ -31,7 +31,12 @@ from toolgate.cli.setup._server_checks import (
     check_servers,
 )
 from toolgate.cli.terminal._output import plural
-from toolgate.cli.terminal._ports import can_listen, gateway_on
+from toolgate.cli.terminal._ports import (
+    OTHER_GATEWAY,
+    can_listen,
+    gateway_on,
+    is_gateway,
+)
 from toolgate.errors import ToolgateError
 from toolgate.settings import Settings
 from toolgate.types import Json, json_object
@@ -260,14 +265,18 @@ def _port(loaded: Settings, remote: GatewayClient | None) -> Check:
     if can_listen(host, port):
         return Check(name="port", state="ok", found=f"Port {port} on {host} is free.")
     run = gateway_on(host, port)
-    owner = (
-        f"the gateway with process id {run.pid}, store {run.store}" if run else "another program"
-    )
+    hint = "Stop it, or choose another port with serve.port or --port."
+    if run is not None:
+        owner = f"the gateway with process id {run.pid}, store {run.store}"
+    elif is_gateway(host, port):
+        owner, hint = OTHER_GATEWAY, "Choose another port with serve.port or --port."
+    else:
+        owner = "another program"
     return Check(
         name="port",
         state="problem",
         found=f"Port {port} on {host} is in use by {owner}.",
-        hint="Stop it, or choose another port with serve.port or --port.",
+        hint=hint,
     )
 
 

@@ -15,6 +15,18 @@ from toolgate.settings import Settings
 _ALL_INTERFACES = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - for comparison only
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
+OTHER_GATEWAY = "a Toolgate gateway of another user, or with another data folder"
+"""What `is_gateway` found, in messages."""
+
+_PROBE_S = 2.0
+"""Seconds for a response of what listens on a port (chosen)."""
+
+_PROBE_BYTES = 4_096
+"""Bytes of its response that are read at a time."""
+
+_PROBE_READS = 8
+"""How often it is read, since headers and body may arrive separately."""
+
 
 def can_listen(host: str, port: int) -> bool:
     """Whether a port is free; port 0 always is."""
@@ -36,6 +48,23 @@ def gateway_on(host: str, port: int) -> RunFile | None:
         if address.port == port and run.is_alive() and _overlap(address.hostname or "", host):
             return run
     return None
+
+
+def is_gateway(host: str, port: int) -> bool:
+    """Whether a gateway that has no run file here responds there: of another user, or folder."""
+    address = urlsplit(
+        local_address(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
+    )
+    request = f"GET /api/v1/- HTTP/1.0\r\nHost: {address.netloc}\r\n\r\n"
+    text = b""
+    try:
+        with socket.create_connection((address.hostname, port), timeout=_PROBE_S) as connection:
+            connection.sendall(request.encode())
+            for _ in range(_PROBE_READS):
+                text += connection.recv(_PROBE_BYTES)
+    except OSError:
+        return False
+    return b"urn:toolgate:" in text
 
 
 def local_address(address: str) -> str:
@@ -65,13 +94,20 @@ def refuse_open_access(host: str, loaded: Settings) -> None:
 
 
 def refuse_port_of_gateway(host: str, port: int) -> None:
-    """Refuse a port on which another gateway of this user listens, and name that gateway.
+    """Refuse a port on which another gateway listens, and name it.
 
     Raises:
         PortTakenError: A gateway listens there.
     """
     run = gateway_on(host, port)
-    if run is None or can_listen(host, port):
+    if can_listen(host, port):
+        return
+    if run is None:
+        if is_gateway(host, port):
+            raise PortTakenError(
+                f"Port {port} on {host} is taken by {OTHER_GATEWAY}.",
+                hint="Choose another port with --port or serve.port; 0 takes a free one.",
+            )
         return
     since = datetime.fromisoformat(run.started_at).astimezone().isoformat(" ", "seconds")
     raise PortTakenError(

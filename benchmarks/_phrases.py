@@ -2,6 +2,7 @@
 
 import random
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -73,6 +74,34 @@ def phrases_of_some_servers(split: str) -> list[LabelledSet]:
         name = f"phrases, {count} of 37 servers"
         sets.append(LabelledSet(name=name, tools=catalog, questions=questions))
     return sets
+
+
+def phrases_of_single_servers(split: str) -> dict[str, list[LabelledSet]]:
+    """The phrases that a server with few tools serves, and others, by the size of the catalog."""
+    rows = [row for row in read_rows(PHRASES) if row["split"] == split]
+    not_served = [row for row in rows if not row["relevant"]]
+    by_server: dict[str, list[SearchableTool]] = defaultdict(list)
+    for tool in real_tools():
+        by_server[tool.server].append(tool)
+    sets: dict[str, list[LabelledSet]] = {f"phrases, up to {size} tools": [] for size in _SIZES}
+    for at, (server, tools) in enumerate(sorted(by_server.items())):
+        size = next((size for size in _SIZES if len(tools) <= size), None)
+        if size is None:
+            continue
+        keys = {tool.key for tool in tools}
+        served = [row for row in rows if not keys.isdisjoint(row["relevant"])]
+        # Every server gets other ones, so that all of them are asked.
+        asked = [*served, *not_served[at % _NOT_SERVED :: _NOT_SERVED]]
+        questions = tuple(_phrase(row, "relevant", keys) for row in asked)
+        labelled = LabelledSet(name=server, tools=tuple(tools), questions=questions)
+        sets[f"phrases, up to {size} tools"].append(labelled)
+    return sets
+
+
+_SIZES: Final = (5, 12, 29)
+"""Largest number of tools of catalogs of about the same size."""
+_NOT_SERVED: Final = 10
+"""Of how many phrases that no tool serves each of the servers is asked one."""
 
 
 def served_or_not(split: str) -> LabelledSet:

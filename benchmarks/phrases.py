@@ -3,8 +3,9 @@
     python -m benchmarks.phrases [--quick] [--json]
 
 The requests are the half of `data/phrases.jsonl` that nothing was fitted to, over the 642 tools of
-37 servers and the 326 of mcpverse, with the bundled embedder and the defaults. A request is found
-at k if one of the first k hits is a tool that serves it. `none` is the answer that nothing fits.
+37 servers and the 326 of mcpverse, with the bundled embedder and the defaults, and over the tools
+of each server that has less than 30 of them, without the others. A request is found at k if one of
+the first k hits is a tool that serves it. `none` is the answer that nothing fits.
 The English requests are also asked in six other languages (`data/phrases_translated.jsonl`).
 """
 
@@ -14,7 +15,11 @@ from statistics import fmean
 import anyio
 
 from benchmarks._data import PHRASES, read_rows
-from benchmarks._phrases import phrase_sets, translated_phrase_sets
+from benchmarks._phrases import (
+    phrase_sets,
+    phrases_of_single_servers,
+    translated_phrase_sets,
+)
 from benchmarks._report import Report, Target, main
 from toolgate.evaluation.search_metrics import LabelledSet, Question
 from toolgate.models.embedders.bundled import BundledEmbedder
@@ -57,6 +62,11 @@ async def _measure(step: int) -> Report:
             rows.append({"catalog": catalog, "language": name, **_figures(part)})
             if name == "English":
                 english[catalog] = part
+    for size, sets in phrases_of_single_servers("held-out").items():
+        answers = [await _ask(labelled, step) for labelled in sets]
+        catalog = size.replace("phrases", "one server")
+        every = [pair for answered in answers for pair in answered]
+        rows.append({"catalog": catalog, "language": "all", **_figures(every)})
     for code, name in TRANSLATIONS.items():
         for labelled in translated_phrase_sets("held-out", code):
             answered = await _ask(labelled, step)

@@ -14,6 +14,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 
 from benchmarks._phrases import (
     phrase_sets,
+    phrases_of_single_servers,
     phrases_of_some_servers,
     real_tools,
     served_or_not,
@@ -35,6 +37,7 @@ from toolgate.search.relevance.calibration import (
     brevity,
     chance,
     hit_evidence,
+    interpolated,
     request_evidence,
 )
 from toolgate.search.relevance.typical_requests import KindMatch
@@ -64,6 +67,11 @@ FALSE_ALARMS: Final = 0.04
 said."""
 LONG_FALSE_ALARMS: Final = 0.02
 """The same for long requests, in any set; they contain more to go by."""
+SMALL: Final = "phrases, up to"
+"""Start of the names of the groups of requests over single servers with few tools. They count for
+the cutoff only: weights that fit these as well are worse for many tools."""
+TINY_FALSE_ALARMS: Final = 0.01
+"""The same as `FALSE_ALARMS` for the smallest of these: showing a handful of tools does no harm."""
 SURE: Final = 0.85
 """Probability from which something fits."""
 KIND_FIELDS: Final = tuple(f"kind_{name}" for name in KindMatch._fields)
@@ -89,18 +97,13 @@ class Line(NamedTuple):
 
     long: float
     """The line of a long request."""
-    brief: float
-    """What a unit of `brevity` adds."""
-    per_size: float
-    """What a unit of `brevity` adds per unit of `chance`."""
-    sizes: tuple[float, float]
-    """Lowest and highest `chance` that count."""
+    brief: Sequence[tuple[float, float]]
+    """What a unit of `brevity` adds for catalogs of some `chance`."""
 
     def at(self, evidence: Evidence) -> float:
         """Return the line for one request."""
-        least, most = self.sizes
-        size = min(most, max(least, chance(evidence.tools)))
-        return self.long + (self.brief + self.per_size * size) * brevity(evidence.n_words)
+        brief = interpolated(self.brief, chance(evidence.tools))
+        return self.long + brief * brevity(evidence.n_words)
 
 
 Group = tuple[str, Sequence[Seen]]
@@ -164,7 +167,13 @@ def _evidence(hits: Sequence[Hit], searched: int) -> tuple[Evidence, ...]:
 async def phrase_groups(split: str) -> list[Group]:
     """Short requests over the tools of all servers, and of some."""
     sets = [*phrase_sets(split), *phrases_of_some_servers(split)]
-    return [(phrases.name, await ask(phrases.tools, phrases.questions)) for phrases in sets]
+    groups: list[Group] = [
+        (phrases.name, await ask(phrases.tools, phrases.questions)) for phrases in sets
+    ]
+    for name, catalogs in phrases_of_single_servers(split).items():
+        seen = [await ask(phrases.tools, phrases.questions) for phrases in catalogs]
+        groups.append((name, [request for of_server in seen for request in of_server]))
+    return groups
 
 
 async def other_requests(split: str) -> Group:
@@ -250,9 +259,10 @@ def _fit_model(
     without: Collection[str] = (),
 ) -> dict[str, Any]:
     rows: list[tuple[Mapping[str, float], bool, float]] = []
+    large = [(name, seen) for name, seen in groups if not name.startswith(SMALL)]
     for is_served in (True, False):
         parts = [
-            [request for request in seen if request.is_served == is_served] for _, seen in groups
+            [request for request in seen if request.is_served == is_served] for _, seen in large
         ]
         parts = [part for part in parts if part]
         for part in parts:
@@ -269,29 +279,40 @@ def _fit_model(
                 for request in part
             ]
     weights = _logistic(rows)
-    phrases = _phrases(groups)
-    sizes = np.array([chance(seen[0].evidence[0].tools) for seen in phrases])
-    line = Line(long=0.0, brief=0.0, per_size=0.0, sizes=(float(sizes.min()), float(sizes.max())))
+    questions = _questions(large)
+    phrases = _phrases(large)
+    sizes, counts = _sizes(phrases), np.sqrt([len(seen) for seen in phrases])
+    # One server at a time: too few requests of each size to fit a slope.
+    single = _served(seen for name, seen in groups if name.startswith(SMALL))
+    single_sizes = _sizes(single)
+    tiny, *small = single
+    ends = (min(sizes), max(sizes))
+    line = Line(long=0.0, brief=[(0.0, 0.0)])
     # The line depends on how brief a request is, and that on the line: a few rounds converge.
     for _ in range(20):
         flat = line._replace(long=0.0)
-        long = min(
-            _quantile(seen, weights, known, flat, LONG_FALSE_ALARMS) for seen in _questions(groups)
-        )
-        above = line._replace(long=long)
-        off = np.array([_quantile(seen, weights, known, above) for seen in phrases]) / brevity(0)
-        counts = np.sqrt([len(seen) for seen in phrases])
-        per_size, brief = np.polyfit(sizes, off, 1, w=counts)
-        line = above._replace(brief=line.brief + brief, per_size=line.per_size + per_size)
+        long = min(_quantile(seen, weights, known, flat, LONG_FALSE_ALARMS) for seen in questions)
+        above = Line(long=long, brief=[(0.0, 0.0)])
+        off = [
+            _quantile(tiny, weights, known, above, TINY_FALSE_ALARMS),
+            *(_quantile(seen, weights, known, above) for seen in (*small, *phrases)),
+        ]
+        off = [value / brevity(0) for value in off]
+        slope = np.polyfit(sizes, off[len(single) :], 1, w=counts)
+        heights = [*off[: len(single)], *np.polyval(slope, ends).tolist()]
+        points = zip((*single_sizes, *ends), heights, strict=True)
+        line = Line(long=long, brief=[(round(x, 4), round(y, 4)) for x, y in points])
     return {
         "weights": weights,
         "none_below": round(line.long, 4),
-        "none_brief": round(float(line.brief), 4),
-        "none_brief_tools": round(float(line.per_size), 4),
-        "least_chance": round(line.sizes[0], 4),
-        "most_chance": round(line.sizes[1], 4),
+        "none_brief": [list(point) for point in line.brief],
         "good_from": round(float(np.log(SURE / (1 - SURE))), 4),
     }
+
+
+def _sizes(groups: Sequence[Sequence[Seen]]) -> list[float]:
+    """Return the mean `chance` of the catalogs of each group."""
+    return [fmean(chance(request.evidence[0].tools) for request in seen) for seen in groups]
 
 
 def _quantile(

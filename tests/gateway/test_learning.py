@@ -57,7 +57,7 @@ async def test_one_use_raises_a_tool_and_several_callers_put_it_first() -> None:
     request = DiscoverRequest(queries=(QUERY,), max_results=7)
     async with memory_app(servers(), HYBRID, wait_s=HANG_S) as app:
         before = await app.gateway.discovery.discover(ME, request)
-        used = before.results[-1].tool_key
+        used = before.results[1].tool_key
         await app.gateway.calls.execute(ME, used, {})
         once = await app.gateway.discovery.discover(ME, request)
         for number in range(4):

@@ -12,6 +12,7 @@ from statistics import median
 import pytest
 
 from benchmarks._data import PHRASES, REAL_TOOLS, read_rows
+from benchmarks._phrases import phrases_of_single_servers
 from tests.search.patient import PATIENT
 from toolgate.base import json_text
 from toolgate.evaluation.search_metrics import tool_of
@@ -76,6 +77,28 @@ async def test_short_requests_find_their_tools_and_are_not_told_that_nothing_fit
     assert sum(none[True]) / len(none[True]) <= false_alarms
     assert sum(none[False]) / len(none[False]) >= noticed
     await search.aclose()
+
+
+async def test_a_single_server_with_few_tools_finds_them_and_rarely_says_that_nothing_fits() -> (
+    None
+):
+    """Held out; the bounds are what was reached, less two standard errors."""
+    served: list[bool] = []
+    none: dict[bool, list[bool]] = {True: [], False: []}
+    for labelled in phrases_of_single_servers("held-out")["phrases, up to 5 tools"]:
+        search = build(PATIENT, embedder=BundledEmbedder())
+        await search.update(labelled.tools)
+        await search.ready()
+        for question in labelled.questions:
+            answer = await search.search(SearchRequest(queries=(question.text,)))
+            none[bool(question.groups)].append(answer.fit == "none")
+            if question.groups:
+                served.append(any(hit.key in question.groups[0] for hit in answer.hits))
+        await search.aclose()
+
+    assert sum(served) / len(served) >= 0.9
+    assert sum(none[True]) / len(none[True]) <= 0.2
+    assert sum(none[False]) / len(none[False]) >= 0.78
 
 
 def _check_that_answers_are_short(rows: Sequence[Json], answers: Sequence[SearchAnswer]) -> None:

@@ -138,15 +138,9 @@ class FitModel:
     """Weights, by the names of `request_evidence`."""
     none_below: float
     """Logit below which nothing fits a long request."""
-    none_brief: float
-    """Increase of this cutoff per unit of `brevity`."""
-    none_brief_tools: float
-    """Increase of the cutoff per unit of `brevity` and unit of `chance`, within the next two
-    bounds."""
-    least_chance: float
-    """`chance` of the smallest catalog used for fitting phrases."""
-    most_chance: float
-    """`chance` of the largest catalog used for fitting phrases."""
+    none_brief: Sequence[tuple[float, float]]
+    """Increase of this cutoff per unit of `brevity` for catalogs of some `chance`, in ascending
+    order; between them it is interpolated."""
     good_from: float
     """Logit from which something fits."""
 
@@ -176,8 +170,7 @@ class FitModel:
 
     def _line(self, evidence: Evidence) -> float:
         # With many tools, one is similar to a short request by chance.
-        size = min(self.most_chance, max(self.least_chance, chance(evidence.tools)))
-        brief = self.none_brief + self.none_brief_tools * size
+        brief = interpolated(self.none_brief, chance(evidence.tools))
         return self.none_below + brief * brevity(evidence.n_words)
 
     @property
@@ -310,6 +303,18 @@ def chance(tools: int) -> float:
     """Return by how many standard deviations the best tool exceeds the mean by chance."""
     # The expected maximum of n independent normal values is about sqrt(2 ln n).
     return math.sqrt(2 * math.log(max(1, tools)))
+
+
+def interpolated(points: Sequence[tuple[float, float]], at: float) -> float:
+    """Return the value between points in ascending order; beyond them, that of the nearest."""
+    before, value = points[0]
+    if at <= before:
+        return value
+    for after, following in points[1:]:
+        if at < after:
+            return value + (following - value) * (at - before) / (after - before)
+        before, value = after, following
+    return value
 
 
 def read_calibration(path: Path = _FILE) -> Calibration:

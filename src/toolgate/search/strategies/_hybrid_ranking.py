@@ -33,6 +33,7 @@ from toolgate.search.lexical.query import (
     read_request,
 )
 from toolgate.search.lexical.translation import in_english
+from toolgate.search.relevance.calibration import COMPETITORS
 from toolgate.search.relevance.usage_votes import (
     Support,
     UsageBoost,
@@ -148,6 +149,7 @@ class HybridRanker:
         self._model = model
         self._reads = reads
         self._background = background
+        self._usual = None if background is None else background.mean(axis=0)
         self._readable: dict[str, float] = {}
 
     def rank(
@@ -326,10 +328,29 @@ class HybridRanker:
             for at, text in enumerate(texts.all)
             if text in vectors and vectors[text].any() and self._readable[text] > 0
         }
-        cosines = dict(
-            zip(query_vectors, cosines_of(state, list(query_vectors.values())), strict=True)
-        )
+        cosines = {
+            at: self._beside_usual(cosine, state, query)
+            for (at, query), cosine in zip(
+                query_vectors.items(), cosines_of(state, list(query_vectors.values())), strict=True
+            )
+            if cosine is not None
+        }
         return [cosines.get(at) for at in range(len(texts.all))]
+
+    def _beside_usual(
+        self, cosines: Cosines, state: HybridState, query: NDArray[np.float32]
+    ) -> Cosines:
+        """Return cosines whose mean counts background texts as the tools that a catalog lacks.
+
+        The mean of two tools would be half-way between them, so that one of them is unlike any
+        request.
+        """
+        tools = len(state.words.keys) - state.missing
+        if self._usual is None or tools >= COMPETITORS:
+            return cosines
+        lacking = COMPETITORS - tools
+        low = (tools * cosines.low + lacking * float(self._usual @ query)) / COMPETITORS
+        return cosines._replace(low=low)
 
     def _cosines_at(
         self,

@@ -267,6 +267,17 @@ async def test_a_small_program_cannot_build_a_result_that_fills_the_gateway() ->
         assert "more than 100 levels deep" in await place.error(nested)
 
 
+@pytest.mark.parametrize("value", ["n", "[n]", "{n: 1}", "{(n,): 1}", "{'a': {n}}"])
+async def test_an_integer_that_has_no_text_is_named(value: str) -> None:
+    """Regression: it was an internal error of the gateway."""
+    async with shop(guard=()) as place:
+        for code in (value, f"await store('x', {value})", "await shop.refund(n)"):
+            told = await place.error(f"n = 10 ** 5000\n{code}")
+            assert "an integer of more than 4,300 digits" in told, code
+        assert await place.value("n = 10 ** 4299\nn // 10 ** 4298") == 10
+        assert (await place.send("hex(10 ** 5000)"))["content"][0]["text"].startswith("0x")
+
+
 @pytest.mark.parametrize(
     "end", ["raise SystemExit(1)", "raise SystemExit", "exit()", "quit(1)", "raise KeyError(3)"]
 )
@@ -531,6 +542,17 @@ async def test_writes_that_run_together_wait_as_one_list_and_go_on_once() -> Non
         assert finished["_meta"]["toolgate/program"]["calls"] == 4
         assert [call["number"] for call in place.refunded] == [7, 8, 9]
         assert "There is no program" in await place.error(resume=program_id(text))
+
+
+async def test_what_a_program_printed_before_it_was_parked_is_returned() -> None:
+    async with shop() as place:
+        parts = "print('a' * 1500)", "shop.refund(1)", "print('b')", "shop.refund(2)", "print('c')"
+        parked = program_id(await place.error("\n".join(parts).replace("shop", "await shop")))
+        await place.approve_all()
+        assert program_id(await place.error(resume=parked)) == parked
+        await place.approve_all()
+        result = await place.send(resume=parked)
+        assert result["content"][1]["text"] == f"[printed]\n{'a' * 1500}\nb\nc\n"
 
 
 async def test_only_a_new_call_that_waits_begins_the_wait_of_a_program_anew() -> None:

@@ -6,7 +6,7 @@ from toolgate.models.sandboxes import CallFailure, CallValue
 from toolgate.store import StoredProgram
 from toolgate.types import Caller, Json, json_array, json_object
 
-_MAX_LOG_CHARS = 2_000
+MAX_LOG_CHARS = 2_000
 """Characters of a program's printed output in the answer (chosen)."""
 
 
@@ -39,7 +39,7 @@ def result_of(outcome: Finished, printed: str, program_id: str, n_calls: int) ->
     text = value if isinstance(value, str) else json_text.dumps(value).decode()
     content: list[Json] = [{"type": "text", "text": text}]
     if printed:
-        content.append({"type": "text", "text": f"[printed]\n{printed[:_MAX_LOG_CHARS]}"})
+        content.append({"type": "text", "text": f"[printed]\n{printed}"})
     return {"content": content, "_meta": {"toolgate/program": {"id": program_id, "calls": n_calls}}}
 
 

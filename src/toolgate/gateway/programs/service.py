@@ -26,7 +26,7 @@ from toolgate.gateway.discovery import DiscoveryService
 from toolgate.gateway.listing.program_offer import PROGRAM_TOOL, ProgramOffer
 from toolgate.gateway.meta_tools import ProgramArguments, read_program
 from toolgate.gateway.parts import GatewayContext, ResultParts
-from toolgate.gateway.programs.answers import answer_of, continued, result_of
+from toolgate.gateway.programs.answers import MAX_LOG_CHARS, answer_of, continued, result_of
 from toolgate.gateway.programs.approval_list import continuation_of, parked_error, questions_of
 from toolgate.gateway.programs.deadline import ProgramDeadline
 from toolgate.gateway.programs.helpers import HELPER_FUNCTIONS, ProgramHelpers, is_helper
@@ -82,6 +82,9 @@ class _Run:
 
     n_calls: int = 0
     """Calls made before it was parked."""
+
+    printed: str = ""
+    """What it printed before it was parked."""
 
     resumed: StoredProgram | None = None
     """What was parked; None: the program has not been parked."""
@@ -317,6 +320,7 @@ class ProgramService:
             peer=peer,
             continuations=_continuations(parked, responses),
             n_calls=int(body["n_calls"]),
+            printed=str(body.get("printed", "")),
             resumed=stored,
             resumed_calls=frozenset(call.call_id for call in parked),
             saved_ids=saved_ids,
@@ -404,12 +408,13 @@ class ProgramService:
             answers = await self._approvals.ask_together(run.peer, questions, approvals)
             run = replace(run, continuations=_continuations(outcome.calls, answers))
             outcome = await program.run(_repeated(outcome.calls))
+        printed = (run.printed + execution.output)[:MAX_LOG_CHARS]
         if isinstance(outcome, Finished):
-            result = result_of(outcome, execution.output, run.program_id, program.n_calls)
+            result = result_of(outcome, printed, run.program_id, program.n_calls)
             return await self._pages.first_page(
                 run.caller, result, page_tokens=request.max_result_tokens
             )
-        return await self._park(run, outcome, record_id)
+        return await self._park(replace(run, printed=printed), outcome, record_id)
 
     # Calls
 
@@ -491,6 +496,7 @@ class ProgramService:
             "calls": [asdict(call) for call in parked.calls],
             "record": record_id,
             "n_calls": parked.n_calls,
+            "printed": run.printed,
             "conversation": run.caller.conversation,
             "snapshot": b64encode(parked.snapshot).decode(),
         }

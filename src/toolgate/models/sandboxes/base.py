@@ -20,6 +20,9 @@ _MAX_BYTES = 32 << 20
 _CONTAINERS = (dict, list, tuple)
 """Types that have no attributes of a program."""
 
+_MAX_INT_BITS = 14_284
+"""Integers that Python converts to text: 4,300 digits."""
+
 _MAX_DEPTH = 100
 """Nesting of values that are passed out (chosen)."""
 
@@ -226,7 +229,8 @@ def json_value(value: object) -> Any:
     a small program can build a value that has billions of members when it is written.
 
     Raises:
-        ProgramError: It has more than 32 MB as JSON, or is nested more than 100 levels deep.
+        ProgramError: It has more than 32 MB as JSON, is nested more than 100 levels deep, or has
+            an integer of more than 4,300 digits.
     """
     converted, _, _ = _Conversion().convert(value, 0)
     return converted
@@ -252,6 +256,8 @@ class _Conversion:
         if value is None or isinstance(value, bool):
             return value, 5, 0
         if isinstance(value, int):
+            if value.bit_length() > _MAX_INT_BITS:
+                raise _long_integer()
             return value, value.bit_length() // 3 + 2, 0
         if isinstance(value, float):
             # JSON has no NaN and no infinity.
@@ -283,7 +289,7 @@ class _Conversion:
         if isinstance(members, dict):
             converted: Any = {}
             for key, member in cast("dict[object, object]", members).items():
-                name = key if isinstance(key, str) else str(key)
+                name = key if isinstance(key, str) else _as_text(key)
                 converted[name], part, below = self.convert(member, depth + 1)
                 size += len(name) + 4 + part
                 deepest = max(deepest, below)
@@ -295,6 +301,20 @@ class _Conversion:
                 size += 1 + part
                 deepest = max(deepest, below)
         else:
-            text = str(value)
+            text = _as_text(value)
             return text, len(text) + 2, 0
         return converted, size, 1 + deepest
+
+
+def _as_text(value: object) -> str:
+    try:
+        return str(value)
+    except ValueError:
+        raise _long_integer() from None
+
+
+def _long_integer() -> ProgramError:
+    return ProgramError(
+        "A value of the program has an integer of more than 4,300 digits.",
+        hint="Return or pass it as text: hex(n).",
+    )

@@ -84,6 +84,7 @@ def test_a_plugin_that_cannot_be_used_is_named(
     done = command("config", "check")
     assert done.status == 2
     assert message in done.err
+    assert done.err.endswith("\n1 problem found.\n")
     report = command("doctor", "--quick", "--json").json
     problems = [check for check in report["checks"] if check["state"] == "problem"]
     # Another gateway on this machine may use the port.

@@ -114,4 +114,4 @@ def _show(settings: Settings, problems: Sequence[str], notices: Sequence[str]) -
     usable = sum(server.enabled for server in settings.servers)
     print_text(f"{plural(len(settings.servers), 'server')}, {usable} enabled.")
     if problems:
-        note(f"{plural(len(problems), 'server')} cannot be used as configured.")
+        note(f"{plural(len(problems), 'problem')} found.")

@@ -71,6 +71,20 @@ def test_servers_in_no_group_are_grouped_by_themselves_and_always_alike() -> Non
     assert all(len(theme) == 1 for theme in themes)
 
 
+def test_groups_are_named_by_things_and_not_by_what_is_done_with_them() -> None:
+    """Among real servers there were `create-update`, `query-search` and `file-only`."""
+    shops = [
+        tool(f"shop{n}:{verb}_{thing}", f"{verb} an {thing}; only available once a day.")
+        for n in range(3)
+        for verb in ("create", "update", "search")
+        for thing in ("order", "invoice")
+    ]
+    names = grouped([*shops, *many()]).derived
+    parts = {part for name in names for part in name.split("-")}
+    assert {"order", "invoice"} <= parts
+    assert parts.isdisjoint({"create", "update", "search", "only", "available", "once"})
+
+
 def test_few_servers_need_no_groups() -> None:
     assert grouped(CATALOG[:2]).keys == {}
     assert grouped([]).keys == {}

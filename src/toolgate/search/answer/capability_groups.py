@@ -35,8 +35,10 @@ _NAME_WORD = re.compile(r"[a-z][a-z0-9]{2,19}")
 _SAYS_NOTHING = IGNORED | frozenset(
     """
     mcp server servers tool tools api client data default true false name value id list set run
-    args returns return specific information description contents current based provided given
-    retrieve fetch filtering details optional required parameters
+    args returns return specific information description contents content text current based
+    provided given retrieve fetch filtering details optional required parameters only
+    add close copy create delete disable download enable execute export extract find generate import
+    move open query read remove search select send start stop update upload write
     """.split()  # noqa: SIM905 - quoted words are harder to read
 )
 
@@ -108,7 +110,9 @@ def grouped(
         of_group: dict[int, list[int]] = {}
         for at, group in enumerate(number):
             of_group.setdefault(group, []).append(at)
-        names = _names(documents, [of_group[group] for group in sorted(of_group)], set(groups))
+        in_names = [_words_of_names(tools[at] for at in positions[server]) for server in servers]
+        members = [of_group[group] for group in sorted(of_group)]
+        names = _names(documents, in_names, members, set(groups))
         for name, group in zip(names, sorted(of_group), strict=True):
             groups[name] = {
                 tools[position].key for at in of_group[group] for position in positions[servers[at]]
@@ -205,6 +209,20 @@ def _words_of(tools: Iterable[SearchableTool]) -> Counter[str]:
         server = tool.server
         text = f"{' '.join(split_identifier(tool.name))} {tool.description[:400]}"
         counts.update({fold(word) for word in words(text)})
+    return _with_server(counts, server)
+
+
+def _words_of_names(tools: Iterable[SearchableTool]) -> Counter[str]:
+    """Do the same for the words in the tools' names alone."""
+    counts: Counter[str] = Counter()
+    server = ""
+    for tool in tools:
+        server = tool.server
+        counts.update(set(map(fold, split_identifier(tool.name))))
+    return _with_server(counts, server)
+
+
+def _with_server(counts: Counter[str], server: str) -> Counter[str]:
     # The server's name counts like three tools with that word; chosen.
     for part in split_identifier(server):
         counts[fold(part)] += 3
@@ -212,13 +230,22 @@ def _words_of(tools: Iterable[SearchableTool]) -> Counter[str]:
 
 
 def _names(
-    documents: Sequence[Counter[str]], groups: Sequence[Sequence[int]], taken: set[str]
+    documents: Sequence[Counter[str]],
+    in_names: Sequence[Counter[str]],
+    groups: Sequence[Sequence[int]],
+    taken: set[str],
 ) -> list[str]:
-    """Name each group by two words that most of its servers have and few others."""
+    """Name each group by two words that most of its servers have and few others.
+
+    They are words of tool names (`in_names`), since a description has many that say little.
+    """
     spread = Counter(word for document in documents for word in document)
     names: list[str] = []
     for members in groups:
         inside = Counter(word for at in members for word in documents[at])
+        named = Counter[str]()
+        for at in members:
+            named.update(in_names[at].keys())
         # A square root, so that one server with many tools does not dominate.
         weight = Counter[str]()
         for at in members:
@@ -228,16 +255,17 @@ def _names(
             word: str,
             *,
             inside: Counter[str] = inside,
+            named: Counter[str] = named,
             weight: Counter[str] = weight,
             size: int = len(members),
         ) -> float:
-            # Share of the members that have the word, how often they use it, and how rare it is
-            # elsewhere.
-            share = inside[word] / size
+            # Share of the members that have the word, above all in names, how often they use it,
+            # and how rare it is elsewhere.
+            share = inside[word] / size * (1 + named[word] / size)
             return share * weight[word] * math.log(1 + len(documents) / spread[word])
 
         telling = sorted(
-            (word for word in inside if word not in _SAYS_NOTHING),
+            (word for word in inside if word in named and word not in _SAYS_NOTHING),
             key=lambda word: (-round(worth(word), 6), word),
         )
         chosen: list[str] = []

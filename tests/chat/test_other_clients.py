@@ -1,7 +1,9 @@
-"""Clients that name threads in their own ways, and ask for embeddings."""
+"""Clients that name threads in their own ways, and ask for embeddings.
+
+Only tests that use `openai` import it: that takes a second of every process that collects tests.
+"""
 
 import numpy as np
-import openai
 import pytest
 
 from tests.chat.chat_gateway import ChatGateway, chatting, contents
@@ -75,6 +77,8 @@ async def test_a_user_and_the_first_message_name_a_thread_where_that_is_wanted(
 
 
 async def test_embeddings_are_those_of_the_search() -> None:
+    import openai
+
     async with chatting() as place:
         client = openai.AsyncOpenAI(base_url=f"{place.url}/v1", api_key="none")
         texts = ["Send an email", "Write a letter to people", "Prime numbers"]
@@ -117,6 +121,8 @@ async def test_embeddings_that_cannot_be_made_are_refused(
 
 
 async def test_responses_are_continued_and_read_again_by_their_ids() -> None:
+    import openai
+
     async with (
         chatting(fallback={"text": "Yes."}) as place,
         openai.AsyncOpenAI(base_url=f"{place.url}/v1", api_key="none", max_retries=0) as client,
@@ -151,6 +157,8 @@ async def test_responses_are_continued_and_read_again_by_their_ids() -> None:
 
 
 async def test_responses_that_are_not_kept_or_were_continued_are_not_continued() -> None:
+    import openai
+
     async with (
         chatting(fallback={"text": "Yes."}) as place,
         openai.AsyncOpenAI(base_url=f"{place.url}/v1", api_key="none", max_retries=0) as client,

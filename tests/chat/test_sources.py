@@ -1,6 +1,5 @@
 """Where an answer comes from, as clients are told."""
 
-import openai
 import pytest
 
 from tests.chat.chat_gateway import (
@@ -79,6 +78,8 @@ async def test_an_answer_without_documents_has_no_sources() -> None:
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_responses_have_annotations(stream: bool) -> None:
+    import openai  # here, since it takes a second of every process that collects tests
+
     answer = "It is a percentage [1], and found with a function [2]. Both [1, 2]. Or [9]?"
     async with chatting(*steps(answer), settings=WITH_DOCUMENTS) as place:
         await add_guide(place)

@@ -9,7 +9,6 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 import pytest
-from openai import AsyncOpenAI, NotFoundError
 
 from tests.chat.chat_gateway import chatting, streamed_text
 from tests.limits import HANG_S
@@ -34,6 +33,9 @@ def clock() -> dict[str, object]:
 
 
 async def test_the_openai_library_for_python() -> None:
+    # Here, since it takes a second of every process that collects tests.
+    from openai import AsyncOpenAI, NotFoundError
+
     async with chatting(ASKED, fallback=DONE, servers=clock()) as place:
         client = AsyncOpenAI(base_url=f"{place.url}/v1", api_key="none", max_retries=0)
         messages = [{"role": "user", "content": QUESTION}]

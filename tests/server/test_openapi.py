@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import cache
 from typing import Any
 
 import jsonschema_rs
@@ -16,9 +17,13 @@ from toolgate.server.rest.openapi import openapi_document
 from toolgate.server.rest.router import ROUTES
 from toolgate.settings import GuardTable, Settings
 from toolgate.testing import FakeUpstream, memory_app
-from toolgate.types import Caller
+from toolgate.types import Caller, Json
 
-DOCUMENT = openapi_document(ROUTES)
+
+@cache
+def document() -> Json:
+    """When a test asks for it: it takes half a second, and every process collects this module."""
+    return openapi_document(ROUTES)
 
 
 @asynccontextmanager
@@ -69,7 +74,7 @@ async def rest(app: App) -> AsyncGenerator[Any]:
 def schema_of(part: Any) -> Any:
     """A schema of the document that stands alone."""
     text = json.dumps(part).replace("#/components/schemas/", "#/$defs/")
-    defined = json.dumps(DOCUMENT["components"]["schemas"])
+    defined = json.dumps(document()["components"]["schemas"])
     defined = defined.replace("#/components/schemas/", "#/$defs/")
     return {**json.loads(text), "$defs": json.loads(defined)}
 
@@ -79,7 +84,7 @@ def fits(part: Any, value: Any) -> None:
 
 
 def answer_schema(method: str, path: str) -> Any:
-    responses = DOCUMENT["paths"][f"/{path}"][method.lower()]["responses"]
+    responses = document()["paths"][f"/{path}"][method.lower()]["responses"]
     ((_, response),) = ((status, one) for status, one in responses.items() if status != "default")
     return response["content"]["application/json"]["schema"]
 
@@ -87,7 +92,7 @@ def answer_schema(method: str, path: str) -> Any:
 def test_every_route_is_in_the_document_and_nothing_else() -> None:
     described = {
         (method.upper(), path.removeprefix("/"))
-        for path, operations in DOCUMENT["paths"].items()
+        for path, operations in document()["paths"].items()
         for method in operations
     }
     assert described == {(route.method, route.path) for route in ROUTES}
@@ -95,17 +100,17 @@ def test_every_route_is_in_the_document_and_nothing_else() -> None:
 
 
 def test_every_operation_has_a_summary_and_a_name_of_its_own() -> None:
-    operations = [one for path in DOCUMENT["paths"].values() for one in path.values()]
+    operations = [one for path in document()["paths"].values() for one in path.values()]
     assert all(re.fullmatch(r"[A-Z].+\.", one["summary"]) for one in operations)
     names = [one["operationId"] for one in operations]
     assert len(set(names)) == len(names)
 
 
 def test_schemas_are_valid_and_examples_fit_them() -> None:
-    for schema in DOCUMENT["components"]["schemas"].values():
+    for schema in document()["components"]["schemas"].values():
         jsonschema_rs.validator_for(schema_of(schema))
     examples = 0
-    for operations in DOCUMENT["paths"].values():
+    for operations in document()["paths"].values():
         for operation in operations.values():
             content = operation.get("requestBody", {}).get("content", {}).get("application/json")
             if content is not None and "example" in content:
@@ -120,7 +125,7 @@ async def test_every_body_is_checked_as_the_document_says() -> None:
         for route in ROUTES:
             if route.body is None or "chat" in route.path or "threads" in route.path:
                 continue  # without a chat model there are no threads
-            operation = DOCUMENT["paths"][f"/{route.path}"][route.method.lower()]
+            operation = document()["paths"][f"/{route.path}"][route.method.lower()]
             schema = operation["requestBody"]["content"]["application/json"]["schema"]
             body = {**(route.example or {}), "colour": "red"}
             with pytest.raises(jsonschema_rs.ValidationError):
@@ -134,7 +139,7 @@ async def test_every_body_is_checked_as_the_document_says() -> None:
 async def test_the_gateway_takes_the_examples_and_answers_as_the_document_says() -> None:
     async with opened() as (app, ask):
         status, _, served = await ask("GET", "openapi.json")
-        assert (status, served) == (200, DOCUMENT)
+        assert (status, served) == (200, document())
         for method, path in (
             ("POST", "discover"),
             ("POST", "describe"),
@@ -145,14 +150,14 @@ async def test_the_gateway_takes_the_examples_and_answers_as_the_document_says()
             ("POST", "permissions"),
             ("POST", "explain"),
         ):
-            operation = DOCUMENT["paths"][f"/{path}"][method.lower()]
+            operation = document()["paths"][f"/{path}"][method.lower()]
             example = operation["requestBody"]["content"]["application/json"]["example"]
             status, kind, answer = await ask(method, path, example)
             assert (str(status) in operation["responses"], kind) == (True, "application/json"), (
                 answer
             )
             fits(answer_schema(method, path), answer)
-        rotated = DOCUMENT["paths"]["/tokens/{name}/rotate"]["post"]["requestBody"]["content"]
+        rotated = document()["paths"]["/tokens/{name}/rotate"]["post"]["requestBody"]["content"]
         example = rotated["application/json"]["example"]
         status, _, answer = await ask("POST", "tokens/anna/rotate", example)
         fits(answer_schema("POST", "tokens/{name}/rotate"), answer)

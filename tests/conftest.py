@@ -187,6 +187,8 @@ def train_once(run_folder: Path, worker_id: str) -> Iterator[None]:
             if (model := shared.get(digest)) is None:
                 model = await train(own, training_set, background, digest)
                 shared.put(digest, model)
+        if own._cache is not None:  # other processes may read it, which are not patched
+            stage._write(own._cache / f"intents-{digest}.npz", model)
         return model
 
     def fit_once(

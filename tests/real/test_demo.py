@@ -2,11 +2,13 @@
 
 import json
 import re
+import shutil
 import signal
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import anyio
 import psutil
 import pytest
 
@@ -15,6 +17,9 @@ from tests.real.processes import isolated, running, wait_until
 from tests.real.setup import CACHE, Installed
 from toolgate.cli.demo._report import DemoReport, RecoveryResult, RequestResult
 from toolgate.cli.demo._requests import read_hits
+from toolgate.intents import PackStages, builtin_pack_folder
+from toolgate.models.embedders.bundled import BundledEmbedder
+from toolgate.packs import intent_set_of, load_pack
 
 pytestmark = [pytest.mark.real, pytest.mark.xdist_group("demo")]
 
@@ -31,15 +36,28 @@ def left_of(folder: Path) -> list[str]:
     return lines
 
 
+async def train(folder: Path) -> None:
+    """Put the model of the pack `schema` into a folder; the tests of a run train it once."""
+    stages = PackStages(embedder=BundledEmbedder(), cache=folder)
+    await stages.update(intent_set_of([load_pack(builtin_pack_folder("schema"))]))
+
+
 def test_the_demo_does_what_it_shows_and_serves_until_it_is_told_to_stop(
     installed: Installed, tmp_path: Path
 ) -> None:
     log = tmp_path / "demo.log"
     env = isolated(tmp_path) | {"TMPDIR": str(tmp_path)}
+    trained = tmp_path / "trained"
+    anyio.run(train, trained)
     with running([*COMMAND, "--keep"], log=log, env=env) as process:
 
         def serving() -> bool | None:
             assert process.poll() is None, log.read_text(encoding="utf-8")
+            # The gateway that answers questions finds its model: training takes 10 s of CPU.
+            for folder in tmp_path.glob("toolgate-demo-*/shop"):
+                learned = folder / "data" / "toolgate" / "learned"
+                if not learned.exists():
+                    shutil.copytree(trained, learned)
             return True if "Serving at" in log.read_text(encoding="utf-8") else None
 
         wait_until(serving, within_s=HANG_S, what="serving")

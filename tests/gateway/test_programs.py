@@ -486,6 +486,7 @@ async def test_only_administrators_read_which_setting_limits_the_calls() -> None
     ("code", "advice"),
     [
         ("x = 10 ** 10 ** 8", "read less"),
+        ("json.dumps([[]], indent=10 ** 9)", "read less"),
         ("return {'a': 1", "not closed"),
         ("await load('a')", "one conversation"),
         ("await shop.get_order(2, colour='red')", "its parameters: number, unit"),

@@ -15,6 +15,12 @@ class Attempt:
     ends: bool
     """Whether only a limit can end it, or it gives nothing."""
 
+    checked: bool
+    """Whether its types are checked, as those of programs that name tools."""
+
+    parks: bool
+    """Whether it is parked and restored at the first call that it waits for."""
+
 
 def attempts(*, secret_file: str, target_file: str) -> list[Attempt]:
     """All attempts, with the paths that they try to read and to write."""
@@ -26,7 +32,9 @@ def attempts(*, secret_file: str, target_file: str) -> list[Attempt]:
                 code = form.replace("{{", "{").replace("}}", "}")
                 for mark, indent in (("{ww}", 8), ("{w}", 4), ("{v}", 0)):
                     code = code.replace(mark, textwrap.indent(plain, " " * indent).lstrip())
+                code = code.replace("{v*}", plain * group.get("repeat", 1))
                 code = code.replace("{secret_file}", secret_file)
                 code = code.replace("{target_file}", target_file)
-                made[code] = Attempt(group["name"], code, group.get("ends", False))
+                how = [group.get(key, False) for key in ("ends", "checked", "parks")]
+                made[code] = Attempt(group["name"], code, *how)
     return list(made.values())

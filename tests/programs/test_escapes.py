@@ -8,18 +8,20 @@ import anyio
 import psutil
 import pytest
 
-from tests.programs.escapes import attempts
+from tests.programs.escapes import Attempt, attempts
 from toolgate.base import json_text
 from toolgate.errors import ProgramError
 from toolgate.models.sandboxes import (
     CallValue,
     Completed,
+    Execution,
     HostCall,
     HostFunction,
     HostModule,
     Program,
     ProgramLimits,
     Sandbox,
+    Step,
 )
 
 monty = pytest.importorskip("toolgate.models.sandboxes.monty", exc_type=ModuleNotFoundError)
@@ -32,31 +34,43 @@ MODULES = (HostModule(name="tracker", functions=(HostFunction(name="double"),)),
 FUNCTIONS = (HostFunction(name="search"),)
 
 
-async def outcome(sandbox: Sandbox, code: str) -> object:
+async def outcome(sandbox: Sandbox, attempt: Attempt) -> object:
     """What a program gives, with what it printed and what it sent, or the text of its error."""
     program = Program(
-        code=code,
+        code=attempt.code,
         inputs={"a": 1},
         modules=MODULES,
         functions=FUNCTIONS,
         limits=LIMITS,
-        is_checked=False,
+        is_checked=attempt.checked,
     )
     sent: list[object] = []
     try:
         async with sandbox.start(program) as execution:
-            step = execution.step
-            while not isinstance(step, Completed):
-                if isinstance(step, HostCall):
-                    sent.append((step.args, step.kwargs))
-                    step = await execution.proceed()
-                else:
-                    step = await execution.settle(
-                        {number: CallValue(value=1) for number in step.call_ids}
-                    )
+            step = await to_the_end(execution, sent, parks=attempt.parks)
+            if isinstance(step, Completed):
+                return [step.value, execution.output, sent]
+            snapshot = await execution.snapshot()
+        async with sandbox.restore(snapshot, FUNCTIONS) as execution:
+            step = await to_the_end(execution, sent)
+            assert isinstance(step, Completed)
             return [step.value, execution.output, sent]
     except ProgramError as error:
         return str(error)
+
+
+async def to_the_end(execution: Execution, sent: list[object], *, parks: bool = False) -> Step:
+    """Answer the calls of a program to its end, or until it waits for one."""
+    step = execution.step
+    while not isinstance(step, Completed):
+        if isinstance(step, HostCall):
+            sent.append((step.function, step.args, step.kwargs))
+            step = await execution.proceed()
+        elif parks:
+            break
+        else:
+            step = await execution.settle({number: CallValue(value=1) for number in step.call_ids})
+    return step
 
 
 def children() -> list[psutil.Process]:
@@ -78,7 +92,7 @@ async def test_no_program_escapes(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         for attempt in tries[number::2]:
             began = monotonic()
             with anyio.move_on_after(HANG_S) as scope:
-                result = json_text.dumps(await outcome(sandbox, attempt.code)).decode()
+                result = json_text.dumps(await outcome(sandbox, attempt)).decode()
                 if SECRET in result or "PATH" in result or "root:" in result:
                     problems.append(f"leaked: {attempt.code[:200]!r} gave {result[:200]}")
             if scope.cancelled_caught:
@@ -100,13 +114,48 @@ async def test_no_program_escapes(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert largest < MAX_PROCESS_MB * 2**20
 
 
+@pytest.mark.parametrize(
+    ("change", "read"),
+    [
+        ("import json\njson.dumps = '{}'", "import json\njson.dumps(1)"),
+        ("import json\njson.left = '{}'", "import json\njson.left"),
+        ("import sys\nsys.left = '{}'", "import sys\nsys.left"),
+        ("import random\nrandom.seed('{}')\nleft = '{}'", "import random\nrandom.random(), left"),
+        ("tracker.left = '{}'", "tracker.left"),
+        ("search.left = '{}'", "search.left"),
+        ("inputs['left'] = '{}'", "inputs"),
+        ("global left\nleft = '{}'", "left"),
+        ("print = len = sorted = '{}'", "[print, len, sorted]"),
+        ("def print(x): return '{}'", "print(1)"),
+        ("class tracker: double = '{}'", "tracker.double"),
+        ("print('{}')", "1"),
+        ("print('{}')\nwhile True: pass", "1"),
+        ("x = '{}' * 10 ** 10", "1"),
+        ("raise ValueError('{}')", "import sys\nsys.exc_info()"),
+        ("async def f(): return '{}'\nf()", "await f()"),
+    ],
+)
+async def test_nothing_of_a_program_is_left_for_the_next(change: str, read: str) -> None:
+    """In a process that runs one after the other."""
+    sandbox = monty.build(monty.Options(processes=1))
+    await outcome(sandbox, plain(change.replace("{}", SECRET)))
+    after = json_text.dumps(await outcome(sandbox, plain(read))).decode()
+    assert SECRET not in after
+    assert await outcome(sandbox, plain("inputs")) == [{"a": 1}, "", []]
+    await sandbox.aclose()
+
+
+def plain(code: str) -> Attempt:
+    return Attempt("", code, ends=False, checked=False, parks=False)
+
+
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="only Linux lists threads there")
 async def test_programs_leave_the_cpu_to_the_gateway() -> None:
     """Every thread of the sandbox has a lower priority, in a reused process too."""
     sandbox = monty.build(monty.Options(processes=1))
     before, own = set(children()), os.getpriority(os.PRIO_PROCESS, 0)
     for _ in range(2):
-        await outcome(sandbox, "1")
+        await outcome(sandbox, plain("1"))
         (worker,) = set(children()) - before
         threads = [int(path.name) for path in Path(f"/proc/{worker.pid}/task").iterdir()]
         assert min(os.getpriority(os.PRIO_PROCESS, thread) for thread in threads) >= 10

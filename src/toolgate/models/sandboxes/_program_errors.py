@@ -27,7 +27,10 @@ _HINTS = {
     "No module named": f"Programs have no libraries but {', '.join(LIBRARY)}.",
     "PermissionError: Permission denied": "Programs have no files: call tools for that.",
     "feed time limit exceeded": "It computes for too long: make it do less.",
-    "memory limit exceeded": "It holds too much at once: read less, or keep only what you need.",
+    **dict.fromkeys(
+        ("memory limit exceeded", "exceeded its memory limit"),
+        "It holds too much at once: read less, or keep only what you need.",
+    ),
     "exceptions can only be called": "Write raise ValueError(text); to end the program, return.",
     **dict.fromkeys(("SystemExit", "name 'exit'", "name 'quit'"), "To end the program, return."),
 }

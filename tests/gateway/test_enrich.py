@@ -507,6 +507,18 @@ async def test_a_tool_that_no_word_finds_is_found_by_its_intent() -> None:
     assert within.results[0].tool_key == "ide:readFile"
 
 
+async def test_an_intent_of_one_step_leaves_the_notices_about_the_others() -> None:
+    """The step that nothing fits was told to have tools, because another one had an intent."""
+    async with app_with() as app:
+        steps = ["delete the old relation", "feed the cat"]
+        found = await app.gateway.discovery.discover(ME, read_discover({"query": steps}))
+
+    assert found.results[0].tool_key.startswith("ide:")
+    assert found.results[0].relevance >= 0.5
+    (notice,) = found.notices
+    assert notice.startswith("'feed the cat': Nothing fits well")
+
+
 async def test_an_intent_adds_no_tool_that_could_not_be_found() -> None:
     async with memory_app({"ide": ide(), "other": ide()}, META) as app:
         app.recognizer.replace_intents(IntentSet(version="1", intents=INTENTS))

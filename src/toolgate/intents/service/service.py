@@ -312,6 +312,7 @@ class IntentService:
         if not any(tools.tools_of(intent) for intent in with_tools):
             return []  # nothing is there to be raised, whatever is asked
         asked: dict[str, float] = {}
+        asking: dict[str, list[str]] = {}
         with observe("intent", queries=len(queries)):
             for query in queries:
                 detection = await self.recognizer.detect(_shortened(query))
@@ -319,6 +320,7 @@ class IntentService:
                     continue
                 for name in _intents(detection):
                     asked[name] = max(asked.get(name, 0.0), _ASKED_SAYS * detection.confidence)
+                    asking.setdefault(name, []).append(query)
         topic = dict.fromkeys(self._conversations.state(caller).intents, _TOPIC_SAYS)
         return [
             IntentBoost(
@@ -326,6 +328,7 @@ class IntentService:
                 weight=weight,
                 from_query=name in asked,
                 keys=tuple(entry.key for entry in entries),
+                queries=tuple(asking.get(name, ())),
             )
             for name, weight in {**topic, **asked}.items()
             if (intent := self._intent(name)) is not None

@@ -111,6 +111,9 @@ class IntentBoost:
     keys: tuple[str, ...]
     """Keys of its tools, the main one first."""
 
+    queries: tuple[str, ...] = ()
+    """The queries of the search that have the intent; empty: all of them."""
+
     def apply_to(self, answer: SearchAnswer, *, may_add: Callable[[str], bool]) -> SearchAnswer:
         """Apply this intent to the answer of a search: explain and boost its tools, best first.
 
@@ -130,7 +133,10 @@ class IntentBoost:
             main = next((key for key in self.keys if may_add(key)), None)
             if main is None:
                 return answer
-            intent_hits = [Hit(key=main, relevance=0.0, explanation="", source="intent")]
+            fields = {"query": self.queries[0][:200]} if self.queries else {}
+            intent_hits = [
+                Hit(key=main, relevance=0.0, explanation="", source="intent", fields=fields)
+            ]
         best = max(hit.relevance for hit in intent_hits) if self.from_query else 1.0
         other_hits = [hit for hit in answer.hits if hit.key not in self.keys]
         lifted = [
@@ -148,9 +154,21 @@ class IntentBoost:
             hits.insert(next(lower, len(hits)), hit)
         if max(hit.relevance for hit in lifted) < _FITS:
             return replace(answer, hits=tuple(hits))
-        # The notice was written before the boost and would contradict it.
-        notices = tuple(notice for notice in answer.notices if _NOTHING_FITS not in notice)
-        return replace(answer, hits=tuple(hits), notices=notices, fit="good")
+        # Notices were written before the boost, and those about what now fits would contradict it.
+        served = {query.strip()[:200] for query in self.queries} or {
+            hit.fields.get("query") for hit in lifted if hit.relevance >= _FITS
+        }
+        outdated = {query.notice for query in answer.queries if query.query[:200] in served}
+        notices = tuple(
+            notice
+            for notice in answer.notices
+            if notice not in outdated and (answer.queries or _NOTHING_FITS not in notice)
+        )
+        fitting = tuple(
+            replace(query, fit="good", notice="") if query.query[:200] in served else query
+            for query in answer.queries
+        )
+        return replace(answer, hits=tuple(hits), notices=notices, fit="good", queries=fitting)
 
     def _lifted(self, hit: Hit, share: float, other_hits: Sequence[Hit]) -> Hit:
         reason = f"belongs to the intent {self.intent}"

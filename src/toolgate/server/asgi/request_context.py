@@ -17,6 +17,7 @@ from toolgate.server.asgi.parsing.json_parser import INTERNAL_ERROR, error_bytes
 from toolgate.server.asgi.parsing.messages import App, Receive, Scope, Send, send_json
 from toolgate.server.asgi.response import ResponseMonitor
 from toolgate.server.asgi.running_requests import RunningRequests
+from toolgate.store import store_deadline
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +29,10 @@ BODY_BYTES = "toolgate.size"
 
 _LOGGABLE_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 """Request ids from clients that are used unchanged, because they are safe in logs; chosen."""
+
+STORE_WAIT_S = 20.0
+"""Seconds that a request waits for each transaction of the store; chosen: twice as long as
+for a lock. Nothing else ends the wait for a database that hangs."""
 
 _SHUT_DOWN = (
     "The gateway shut down before the answer came. Whether the request took effect is unknown."
@@ -67,7 +72,10 @@ class RequestContext:
         parent = headers.get(b"traceparent", b"").decode("latin-1")
         join_trace(trace_of(parent, headers.get(b"tracestate", b"").decode("latin-1")))
         try:
-            with observe("request", method=scope["method"], path=path):
+            with (
+                store_deadline(STORE_WAIT_S, each=True),
+                observe("request", method=scope["method"], path=path),
+            ):
                 await self._app(scope, receive, response)
         except asyncio.CancelledError:
             task = asyncio.current_task()

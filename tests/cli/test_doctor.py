@@ -9,11 +9,13 @@ import sys
 import threading
 import zipfile
 from pathlib import Path
+from time import monotonic
 from urllib.parse import urlsplit
 
 import pytest
 
 from tests.cli.conftest import SMALL_SERVER, Command, Serve, server_table, small_servers
+from tests.limits import HANG_S
 from toolgate import settings
 from toolgate.base.processes import run_file
 from toolgate.cli.setup._support_archive import Scrubber
@@ -63,6 +65,20 @@ def test_doctor_uses_a_running_gateway(command: Command, serve: Serve, folder: P
     assert f"The gateway runs at {gateway.address} (process {gateway.process.pid}" in done.out
     assert "server small: Ready, protocol 2025-11-25, 3 tools." in done.out
     assert small_servers(folder) == before
+
+
+def test_a_server_that_sleeps_is_no_problem(command: Command, serve: Serve, folder: Path) -> None:
+    """Regression: it was one that does not answer."""
+    path = folder / "toolgate.toml"
+    on_demand = 'start = "on-demand"\nidle_s = 0.1\n'
+    path.write_text(path.read_text(encoding="utf-8") + on_demand, encoding="utf-8")
+    serve()
+    within = monotonic() + HANG_S
+    while command("servers", "list", "--json").json[0]["state"] != "asleep":
+        assert monotonic() < within
+    done = command("doctor")
+    assert done.status == SUCCESS, done.out
+    assert "server small: Asleep, 3 tools." in done.out
 
 
 def test_doctor_reports_a_missing_variable_once(command: Command, folder: Path) -> None:

@@ -108,9 +108,9 @@ async def check_servers(
     """
     if remote is not None:
         servers = [server for server in await _settled(remote) if server["name"] not in leave_out]
-        failures = [server for server in servers if server["state"] not in _USABLE]
+        failures = [server for server in servers if not _is_usable(server)]
         for server in servers:
-            if server["state"] in _USABLE:
+            if _is_usable(server):
                 yield _running_server(server)
     else:
         trials = import_module("toolgate.cli.client._server_check")
@@ -144,6 +144,13 @@ async def check_servers(
 
 _USABLE: Final = frozenset({"ready", "disabled", "connecting", "degraded"})
 """States in which a server works, or may still start."""
+
+
+def _is_usable(server: Json) -> bool:
+    """Whether a server of a running gateway works, as far as is known without starting it."""
+    is_asleep = server["state"] == "asleep" and not server.get("last_error")
+    return is_asleep or server["state"] in _USABLE
+
 
 _SETTLE_S: Final = 15.0
 """Seconds for servers to connect after their gateway has just started."""

@@ -15,6 +15,8 @@ from benchmarks._report import Report, print_all, run
 from tests.postgres import PostgresServer
 from tests.real import processes
 from tests.real.processes import RunningGateway
+from toolgate.intents import SemanticStage
+from toolgate.models.embedders.onnx import OnnxEmbedder
 
 FOLDER = Path(benchmarks.__file__).parent
 PROGRAMS = {"document_questions", "menu_server", "plain_proxy", "server_farm"}
@@ -41,6 +43,16 @@ def test_the_quick_form_of_each_benchmark_gives_its_tables(
         return started(folder, servers, settings, env, prelude=prelude if env else "")
 
     monkeypatch.setattr(processes, "gateway", forked_gateway)
+    whole_background = SemanticStage._background_of
+
+    def small_background(own: SemanticStage, *of: Any) -> tuple[tuple[tuple[str, int], ...], str]:
+        """A model whose vectors no other test computes trains against few messages, of 10,000."""
+        background, digest = whole_background(own, *of)
+        if isinstance(own.embedder, OnnxEmbedder):
+            return background[::50], f"{digest}-small"
+        return background, digest
+
+    monkeypatch.setattr(SemanticStage, "_background_of", small_background)
 
     report = run(import_module(f"benchmarks.{name}").measure, quick=True)
 

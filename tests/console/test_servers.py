@@ -365,3 +365,34 @@ async def test_a_server_that_lacks_a_variable_is_not_offered_to_be_enabled(tmp_p
             reason = "It needs the variable NO_SUCH, which is not set."
             assert f"lacks is not usable. {reason}" in home
             assert "off is" not in home
+
+
+async def test_many_tools_of_a_server_can_be_filtered() -> None:
+    described: dict[str, Json] = {
+        "add": {"description": "Adds a note to the notebook."},
+        "find": {"description": "Finds notes."},
+        **{f"list_{number}": {"description": "Lists."} for number in range(20)},
+    }
+    tools = dict.fromkeys(described, lambda _: text_result("done"))
+    async with open_console({"notes": FakeUpstream(tools, definitions=described)}) as console:
+        assert "Filter by name or description" in await console.page("server", name="notes")
+        for word, shown in (("FIN", "find"), ("notebook", "add")):
+            page = await console.page("server", name="notes", q=word)
+            assert re.findall(r'aria-label="Select (\w+)"', page) == ["all", shown]
+        assert "No tool matches." in await console.page("server", name="notes", q="absent")
+        await console.page("server", name="notes", q="find")
+        done = await console.client.post(
+            "/console/server?name=notes&q=find",
+            data={
+                "csrf": await console.csrf(),
+                "name": "notes",
+                "tool": "find",
+                "allowed": "false",
+                "do": "switch",
+            },
+        )
+        assert done.headers["location"] == "/console/server?name=notes&q=find"
+        page = await console.page("server", name="notes", q="find")
+        assert 'name="tool" value="find"' in page
+    async with open_console() as console:
+        assert "Filter by name" not in await console.page("server", name="notes")

@@ -192,3 +192,15 @@ async def test_a_store_that_is_gone_is_said_and_what_was_typed_stays() -> None:
         assert "The action may have run" in told
         assert "Check the page before you submit it again" in told
         assert "a0 hello" in told
+
+
+async def test_a_page_that_takes_too_long_can_be_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with opened("sqlite://", Settings()) as place:
+        await place.page("audit")
+        with monkeypatch.context() as patch:
+            patch.setattr("toolgate.console.application._SLOW_S", 0.0)
+            page = await place.page("audit", 503, period="all")
+        assert "took too long" in visible_text(page)
+        assert 'href="/console/audit?period=all">Try again' in page

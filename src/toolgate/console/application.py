@@ -177,7 +177,9 @@ class Console:
                     request,
                     503,
                     "This page took too long to load.",
-                    "Try again with a shorter period or a narrower filter.",
+                    "The gateway is busy. If the page has a period or a filter, choose a shorter "
+                    "period or a narrower filter.",
+                    again=_with_query(request, path) if http.method == "GET" else None,
                 )
             except Exception:
                 log.exception("page failed")

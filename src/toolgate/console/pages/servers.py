@@ -54,6 +54,9 @@ _PASTED = Path("pasted.json")
 _MOST_TOOLS = 400
 """Tools on the page of a server (chosen: bounds the size of the page)."""
 
+_UNFILTERED_TOOLS = 20
+"""Tools of a server up to which there is no filter (chosen: they fit on a screen)."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
@@ -193,6 +196,13 @@ async def _show(request: PageRequest) -> Response:
     entries = [
         tool for tool in request.gateway.visible.tools(request.caller) if tool.server == server.name
     ]
+    word = request.query_value("q").strip().casefold()
+    matching = [
+        tool
+        for tool in entries
+        if word in tool.own_name.casefold()
+        or word in str(tool.definition.get("description") or "").casefold()
+    ]
     switched: dict[str, bool] = {}
     quarantined = []
     if request.manages:
@@ -205,16 +215,23 @@ async def _show(request: PageRequest) -> Response:
         "server.html",
         server=server,
         cause=cause_of_status(server) if server.last_error else None,
-        tools=entries[:_MOST_TOOLS],
-        more=max(0, len(entries) - _MOST_TOOLS),
+        tools=matching[:_MOST_TOOLS],
+        more=max(0, len(matching) - _MOST_TOOLS),
+        word=request.query_value("q"),
+        is_filtered=bool(word) or len(entries) > _UNFILTERED_TOOLS,
         off=off,
+        unlisted=[
+            name
+            for name in off
+            if word in name.casefold() and name not in {tool.own_name for tool in entries}
+        ],
         held=quarantined,
         ranges=RANGES.values(),
         span=span,
         activity=await activity_of(request, span, server=server.name) if request.manages else None,
         signatures={
             tool.key: signature(tool.name, json_object(tool.definition.get("inputSchema")))
-            for tool in entries[:_MOST_TOOLS]
+            for tool in matching[:_MOST_TOOLS]
         },
         is_stored=server.source == "store",
         may_log_in=any(
@@ -254,7 +271,7 @@ async def _act(request: PageRequest) -> Response:
             message = f"{what} {'enabled' if allowed else 'disabled'} for everyone."
         case word:
             raise ArgumentError(f"Unknown action {word[:40]!r}.")
-    return request.go("server", message=message, name=name)
+    return request.go("server", message=message, name=name, q=request.query_value("q"))
 
 
 # Adding

@@ -72,7 +72,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The bytecode of this checkout: each environment would compile the package anew, in 3 s."""
+    """The bytecode of this checkout: each environment would compile the package anew, in 2 s."""
     folder = tmp_path_factory.mktemp("compiled")
     for source in PACKAGE.rglob("*/*.py"):  # `__init__.py` says the version, which differs
         cached = Path(cache_from_source(str(source)))

@@ -7,6 +7,7 @@ from toolgate.intents.base import NONE, Detection, IntentCandidate, Stage, Stage
 from toolgate.intents.detection.courtesy import without_courtesies
 from toolgate.intents.detection.keyword import EXACT, KeywordStage
 from toolgate.intents.detection.negation import refers_back, without_declined
+from toolgate.intents.detection.settled import is_settled
 from toolgate.intents.semantic import split_requests
 
 _SIGNS: Final = " \t\r\n.,;!?"
@@ -33,18 +34,28 @@ class Cascade:
             self._keywords.match(request).confidence >= EXACT
             and len(split_requests(request.text)) < 2
             and without_declined(request.text) == request.text
+            and not is_settled(request.text)
         )
 
     async def classify(self, request: StageRequest) -> Detection:
         """Return the intent of a message; the answer names the stage that decided.
 
         A part that declines something, or only asks for its wording, is not a request and yields
-        no candidate, unless the example prompts of the intent are worded like that themselves.
-        Greetings and thanks are ignored.
+        no candidate, and neither does a message whose matter is settled, unless the example prompts
+        of the intent are worded like that themselves. Greetings and thanks are ignored.
         """
-        request = replace(request, text=without_courtesies(request.text))
+        text = request.text
+        request = replace(request, text=without_courtesies(text))
         detection = await self._classify(request)
-        asked_text = without_declined(request.text) if detection.intent != NONE else request.text
+        if detection.intent == NONE:
+            return detection
+        # Here with courtesies: a farewell may be all that settles a matter.
+        # An intent for settled matters has prompts that are worded like that.
+        if is_settled(text) and not is_settled(await self._nearest(request, detection.intent)):
+            return _no_request(
+                detection, f"It tells that {detection.intent!r} is settled, or only of others."
+            )
+        asked_text = without_declined(request.text)
         if asked_text == request.text or await self._is_own_form(request, detection.intent):
             return detection
         if asked_text.strip(_SIGNS):
@@ -53,23 +64,23 @@ class Cascade:
             if asked.intent == NONE and refers_back(asked_text):
                 asked = detection
             return replace(asked, asked_text=asked_text)
-        return Detection(
-            use_mcp=False,
-            intent=NONE,
-            confidence=0.0,
-            stage=detection.stage,
-            reason=f"It declines {detection.intent!r}, or only asks how that is worded.",
+        return _no_request(
+            detection, f"It declines {detection.intent!r}, or only asks how that is worded."
         )
 
     async def _is_own_form(self, request: StageRequest, intent: str) -> bool:
         """Whether the prompt of an intent that is most similar to the message is worded like it."""
+        nearest = await self._nearest(request, intent)
+        return without_declined(nearest) != nearest
+
+    async def _nearest(self, request: StageRequest, intent: str) -> str:
+        """Return the prompt of an intent that is most similar to the message, if there is any."""
         if self._meaning is None:
-            return False
+            return ""
         by_meaning = await self._meaning.classify(request)
-        nearest = next(
+        return next(
             (candidate.why for candidate in by_meaning.candidates if candidate.intent == intent), ""
         )
-        return bool(nearest) and without_declined(nearest) != nearest
 
     async def _classify(self, request: StageRequest) -> Detection:
         by_keyword = self._keywords.match(request)
@@ -113,6 +124,12 @@ class Cascade:
             intents=names,
             candidates=tuple(candidates[name] for name in names if name in candidates),
         )
+
+
+def _no_request(detection: Detection, reason: str) -> Detection:
+    return Detection(
+        use_mcp=False, intent=NONE, confidence=0.0, stage=detection.stage, reason=reason
+    )
 
 
 def combine_stages(by_keyword: Detection, by_meaning: Detection) -> Detection:

@@ -61,6 +61,16 @@ SETTLED = (
     "鍵が見つかりました。お騒がせしました。",
 )
 OPEN = (
+    "Já paguei a fatura e continua bloqueada.",
+    "Das Paket ist angekommen, aber die Tasse ist kaputt.",
+    "Het pakket is kapot aangekomen.",
+    "The lesson was lovely, but you charged me twice.",
+    "De rekening is al betaald, maar ik krijg een aanmaning.",
+    "Ich habe die Rechnung schon bezahlt und trotzdem eine Mahnung bekommen.",
+    "A encomenda chegou partida.",
+    "We have already paid the invoice and got a reminder again.",
+    "The heating was fixed on Monday, now it leaks.",
+    "I already sent the invoice back twice and nobody answers.",
     "Just to let you know that the heating is off.",
     "The plumber hasn't turned up.",
     "The parcel arrived, but the box is torn.",

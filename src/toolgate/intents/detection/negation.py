@@ -10,6 +10,7 @@ from typing import Final
 
 from toolgate.intents.detection.mentions import asks_for_something, is_mention
 from toolgate.intents.detection.quotations import without_quotations
+from toolgate.intents.detection.settled import reports_problem
 from toolgate.intents.detection.statements import is_remark
 from toolgate.intents.patterns import late_pattern
 
@@ -315,6 +316,8 @@ def without_declined(text: str) -> str:
         return text
     text = without_quotations(text)
     tells = not asks_for_something(text)
+    # "I packed it myself, and the back was torn" is a report that asks for help.
+    remarks = tells and not reports_problem(text)
     pieces: list[str] = []
     at, is_blanked, asks_about_next = 0, False, False
     for separator in [*_CLAUSE.finditer(text), None]:
@@ -329,7 +332,8 @@ def without_declined(text: str) -> str:
         is_blanked = (
             (declines and not is_question)
             or _WORDING.search(stripped) is not None
-            or (tells and (is_mention(stripped) or is_remark(stripped)))
+            or (tells and is_mention(stripped))
+            or (remarks and is_remark(stripped))
             or (is_blanked and _RELATIVE.match(stripped) is not None and text[at - 2] == ",")
             or asks_about_next
         )

@@ -243,7 +243,8 @@ _ELSEWHERE: Final = late_pattern(
       | (?:another|different)\ (?:supplier|company|firm|courier|bank|provider)
       | bei\ (?:eine[mr]\ |de[mr]\ )?ander\w+ | woanders | anderswo
       | (?:chez|avec|dans|par)\ (?:un|une|d['’])\ ?autres? | ailleurs | ancien\ employeur
-      | (?:con|en|de|por)\ otr[oa]s? | (?:com|em|de|por)\ outr[oa]s? | (?:n|d)outr[oa]s?
+      | (?:con|en|de|por)\ otr[oa]s? | (?:com|em|de|por)\ outr[oa]s? | (?:n|d)(?:um
+          |uma)?\ ?outr[oa]s?
       | (?:con|in|da|di)\ un['’]?\ ?altr[oa] | altrove
       | (?:bij|van|met|door)\ (?:een\ |die\ |de\ )?andere? | ergens\ anders
     )\b | 别(?:家|的(?:店|公司|银行)) | 另一家 | 其他(?:店|公司) | (?:他|ほか|別|よそ)の(?:店|会社
@@ -352,7 +353,8 @@ _DOUBTED: Final = late_pattern(
       | pero(?!\ (?:gracias|al\ final)) | sin\ embargo | sigue\w* | todavía | aún
       | no(?=\ (?:funciona|llega|ha|me|se|puedo|he|está|tengo)) | rot[oa]s? | equivocad\w+ | nunca
       | demasiado
-      | mas(?!\ obrigad) | porém | ainda | continua\w* | errad[oa]s? | quebrad[oa]s? | partid[oa]s?
+      | mas(?!\ obrigad) | porém | ainda(?!\ fal) | continua\w* | errad[oa]s? | quebrad[oa]s?
+          | partid[oa]s?
       | não(?=\ (?:funciona|chegou|recebi|consigo|está|posso)) | faltam?
       | (?<=,\ )ma(?!\ grazie) | però | purtroppo | ancora | rimane | mai(?=\ (?:arrivat|ricevut
           |stat))

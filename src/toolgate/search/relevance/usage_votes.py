@@ -156,7 +156,7 @@ class UsageHistory:
         Args:
             vector: Vector of the request, float16, little-endian.
             key: The tool.
-            signal: 1 worked, 2 marked right, -2 marked wrong.
+            signal: 1 worked, 2 marked right.
             at_s: Time in seconds of any clock that all calls share.
             caller: Who used it.
             conversation: Where it was used.

@@ -151,6 +151,19 @@ async def test_a_wrong_mark_counts_for_others_once_two_callers_agree() -> None:
         assert await first("cid") != best
 
 
+async def test_a_right_mark_takes_back_all_wrong_marks_of_its_caller() -> None:
+    request = DiscoverRequest(queries=("send a letter to people",), max_results=7)
+    async with memory_app(servers(), HYBRID, wait_s=HANG_S) as app:
+        best = (await app.gateway.discovery.discover(ME, request)).results[0].tool_key
+        for right in (False, False, True):
+            await app.gateway.discovery.discover(ME, request)
+            await app.gateway.learning.mark(ME, best, right=right)
+
+        after = await app.gateway.discovery.discover(ME, request)
+
+    assert after.results[0].tool_key == best
+
+
 async def test_use_changes_the_order_and_not_whether_the_best_hit_fits() -> None:
     """One caller's use of another tool made the answer say `none` instead of `unsure`."""
     tools = [json.loads(line) for line in REAL_TOOLS.read_text("utf-8").splitlines()]

@@ -5,6 +5,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import anyio
+import anyio.lowlevel
+import anyio.to_thread
 import numpy as np
 import pytest
 from hypothesis import given
@@ -24,6 +26,7 @@ from toolgate.search.relevance.usage_votes import (
 )
 from toolgate.search.usage import learning as learning_module
 from toolgate.search.usage.writer import UsageLogWriter
+from toolgate.search.usage.wrong_marks import WrongMarks
 from toolgate.settings import AuditSettings, CurrentSettings, Settings, UsageSettings
 from toolgate.store import StoredSearch, StoredUse, UsageEntry, UsageFilter
 from toolgate.store.engine.sqlite_file import MEMORY
@@ -114,6 +117,33 @@ def test_what_was_marked_wrong_votes_against() -> None:
     assert 0 < scores[0] < scores[1]
     assert lift.reason(0) == "called wrong for a similar request"
     assert not lift.is_source(0)
+
+
+def test_wrong_marks_stay_few_and_forgotten_callers_have_none() -> None:
+    marks = WrongMarks(8, half_life_s=60 * DAY_S)
+    callers = [f"caller {number}" for number in range(3_000)]
+    for at, caller_id in enumerate(callers):
+        marks.add(packed(1), f"a:{at}", caller_id, -2.0, float(at))
+
+    assert sum(map(marks.has, callers)) == 1_000
+    assert not marks.has(callers[0])
+    last = len(callers) - 1
+    against = marks.votes_against(unit(1), WEIGHTS, float(last), callers[last])
+    assert against == {f"a:{last}": pytest.approx(1)}
+
+
+async def test_wrong_marks_can_be_made_while_a_search_runs_in_another_thread() -> None:
+    marks = WrongMarks(8, half_life_s=60 * DAY_S)
+
+    def search() -> None:
+        for _ in range(200):
+            marks.votes_against(unit(1), WEIGHTS, 0.0, "ann")
+
+    async with anyio.create_task_group() as searches:
+        searches.start_soon(anyio.to_thread.run_sync, search)
+        for number in range(2_000):
+            await anyio.lowlevel.checkpoint()
+            marks.add(packed(1, number), "a:x", "ann", -2.0, 0.0)
 
 
 SHARES = st.floats(0, 1, width=32)
@@ -420,6 +450,20 @@ async def test_marks_move_the_line_of_their_caller_only(store: Any, clock: Clock
     assert later is not None
     assert later.line.shift("m") == 0
     await learner.aclose()
+
+
+async def test_who_took_a_wrong_mark_back_shares_answers_again(store: Any, clock: Clock) -> None:
+    """A version for each caller keeps its answers out of the cache of all."""
+    learner = learning(store, clock, adapt_line=False)
+    shared: list[bool] = []
+    for right in (False, True):
+        learner.note_search(ANN, [asked("one", 1)], "m", [hit("a:x")])
+        await learner.mark(ANN, "a:x", right=right)
+        states = [await learner.learned(caller) for caller in (ANN, Caller.local(caller_id="bob"))]
+        shared.append(len({state.version for state in states if state}) == 1)
+    await learner.aclose()
+
+    assert shared == [False, True]
 
 
 async def test_the_version_of_what_was_learned_changes_and_stays_small(

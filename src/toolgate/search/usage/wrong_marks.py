@@ -4,7 +4,6 @@ A tool that one caller marked wrong would otherwise fall behind tools that fit w
 in the project.
 """
 
-from collections import OrderedDict
 from typing import NamedTuple
 
 import numpy as np
@@ -12,33 +11,48 @@ from numpy.typing import NDArray
 
 from toolgate.search.relevance.usage_votes import UsageWeights
 
-_REQUESTS = 1_000
-"""Most requests with marks in memory, those marked last; chosen."""
+_MARKS = 1_000
+"""Most marks in memory, those made last. Chosen: a search compares its request with those of all
+marks, which takes 1 ms for as many, and they take 1 MB."""
+_FULL = 2.0
+"""Largest value of a mark, that of one rating: rating a tool right once takes it back."""
+
+
+class _MarkedTool(NamedTuple):
+    """A tool that a caller marked wrong for a request."""
+
+    vector: bytes
+    """Vector of the request, float16, little-endian."""
+    key: str
+    """The tool."""
+    caller_id: str
 
 
 class _Mark(NamedTuple):
-    """How wrong a caller found a tool for a request, at a time; 0 or less: not wrong."""
+    """How wrong a caller found a tool for a request, at a time."""
 
     value: float
     at_s: float
 
 
 class WrongMarks:
-    """The wrong marks of one project, for one model."""
+    """The wrong marks of one project, for one model.
+
+    Belongs to one event loop; a search in another thread sees a previous state.
+    """
 
     def __init__(self, dim: int, *, half_life_s: float) -> None:
         self._dim = dim
         self._half_life_s = half_life_s
-        self._marks: OrderedDict[bytes, dict[tuple[str, str], _Mark]] = OrderedDict()
-        """Marks by tool and caller, by vector of the request."""
-        self._callers: set[str] = set()
+        self._marks: dict[_MarkedTool, _Mark] = {}
+        """Those made last are at the end; none has the value 0."""
 
     def __len__(self) -> int:
-        return len(self._marks)
+        return len({marked.vector for marked in self._marks})
 
     def has(self, caller_id: str) -> bool:
-        """Return whether a caller has made marks, so that its answers may differ from others'."""
-        return caller_id in self._callers
+        """Return whether a caller has marks, so that its answers may differ from others'."""
+        return any(marked.caller_id == caller_id for marked in self._marks)
 
     def add(self, vector: bytes, key: str, caller_id: str, signal: float, at_s: float) -> None:
         """Add the outcome of a tool for a request; a positive signal takes a mark back."""
@@ -46,18 +60,14 @@ class WrongMarks:
         # A vector of another model, or one that half precision flattened or overflowed.
         if len(vector) != 2 * self._dim or not 0.1 < length < np.inf:
             return
-        if signal < 0:
-            self._callers.add(caller_id)
-        elif (key, caller_id) not in self._marks.get(vector, {}):
-            return
-        marks = self._marks.setdefault(vector, {})
-        old = marks.get((key, caller_id), _Mark(0.0, at_s))
+        marked = _MarkedTool(vector, key, caller_id)
+        old = self._marks.pop(marked, _Mark(0.0, at_s))
         last = max(old.at_s, at_s)
         value = self._faded(old, last) - self._faded(_Mark(signal, at_s), last)
-        marks[key, caller_id] = _Mark(max(0.0, value), last)
-        self._marks.move_to_end(vector)
-        if len(self._marks) > _REQUESTS:
-            self._marks.popitem(last=False)
+        if value > 0:
+            self._marks[marked] = _Mark(min(_FULL, value), last)
+            if len(self._marks) > _MARKS:
+                del self._marks[next(iter(self._marks))]
 
     def votes_against(
         self, vector: NDArray[np.float32], weights: UsageWeights, now_s: float, caller_id: str
@@ -66,17 +76,19 @@ class WrongMarks:
 
         The caller's own marks count, and those on which two callers agree.
         """
-        if len(vector) != self._dim:
+        # Copied, since marks may be added while a search runs in another thread.
+        marks = list(self._marks.items())
+        if not marks or len(vector) != self._dim:
             return {}
-        rows = np.frombuffer(b"".join(self._marks), "<f2").astype(np.float32)
-        cosines = rows.reshape(-1, self._dim) @ vector
+        rows = np.frombuffer(b"".join(marked.vector for marked, _ in marks), "<f2")
+        cosines = rows.astype(np.float32).reshape(-1, self._dim) @ vector
         trusts = (cosines - weights.trust_from) / (weights.trust_full - weights.trust_from)
         by_tool: dict[str, dict[str, float]] = {}
-        for trust, marks in zip(np.clip(trusts, 0, 1).tolist(), self._marks.values(), strict=True):
-            for (key, marker), mark in marks.items() if trust else ():
+        for (marked, mark), trust in zip(marks, np.clip(trusts, 0, 1).tolist(), strict=True):
+            if trust:
                 share = trust * min(1.0, self._faded(mark, now_s))
-                by_caller = by_tool.setdefault(key, {})
-                by_caller[marker] = max(by_caller.get(marker, 0.0), share)
+                by_caller = by_tool.setdefault(marked.key, {})
+                by_caller[marked.caller_id] = max(by_caller.get(marked.caller_id, 0.0), share)
         against = {
             key: max(by_caller.get(caller_id, 0.0), *sorted(by_caller.values())[-2:-1], 0.0)
             for key, by_caller in by_tool.items()

@@ -164,6 +164,15 @@ async def test_a_right_mark_takes_back_all_wrong_marks_of_its_caller() -> None:
     assert after.results[0].tool_key == best
 
 
+async def test_a_request_with_a_use_and_a_wrong_mark_counts_once() -> None:
+    async with memory_app(servers(), HYBRID, wait_s=HANG_S) as app:
+        best, second, *_ = await ranked(app)
+        await app.gateway.learning.mark(ME, best, right=False)
+        await app.gateway.calls.execute(ME, second, {})
+
+        assert (await app.gateway.learning.status(ME)).requests == 1
+
+
 async def test_use_changes_the_order_and_not_whether_the_best_hit_fits() -> None:
     """One caller's use of another tool made the answer say `none` instead of `unsure`."""
     tools = [json.loads(line) for line in REAL_TOOLS.read_text("utf-8").splitlines()]

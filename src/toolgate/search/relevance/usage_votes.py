@@ -5,7 +5,7 @@ repeated requests the ranking stays the same. This module has only values and co
 `Learning` fills them. For the benefit of the gate and the weights, see `docs/learning.md`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -140,6 +140,10 @@ class UsageHistory:
 
     def __len__(self) -> int:
         return self._size
+
+    def requests(self) -> Collection[bytes]:
+        """Return the vectors of the logged requests."""
+        return self._slots.keys()
 
     def add(
         self,

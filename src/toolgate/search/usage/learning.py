@@ -161,6 +161,17 @@ class _Project:
     looked_s: float | None = None
     """Time of the last read, from the clock of the event loop."""
 
+    def n_requests(self) -> int:
+        """Return the number of requests with uses, wrong marks or both."""
+        return len(
+            {
+                (model, vector)
+                for known in (self.by_model, self.wrong)
+                for model, requests in known.items()
+                for vector in requests.requests()
+            }
+        )
+
 
 @dataclass
 class _ConversationUse:
@@ -265,7 +276,7 @@ class Learning:
         project = await self._project(caller.project_id)
         return LearningStatus(
             enabled=self._settings.current.usage.enabled,
-            requests=sum(map(len, (*project.by_model.values(), *project.wrong.values()))),
+            requests=project.n_requests(),
             tools=len(project.habits),
             pairs=project.habits.n_pairs(),
             judged=len(project.judged.get(caller.caller_id, ())),

@@ -4,6 +4,7 @@ A tool that one caller marked wrong would otherwise fall behind tools that fit w
 in the project.
 """
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 import numpy as np
@@ -47,8 +48,9 @@ class WrongMarks:
         self._marks: dict[_MarkedTool, _Mark] = {}
         """Those made last are at the end; none has the value 0."""
 
-    def __len__(self) -> int:
-        return len({marked.vector for marked in self._marks})
+    def requests(self) -> Collection[bytes]:
+        """Return the vectors of the requests with marks."""
+        return {marked.vector for marked in self._marks}
 
     def has(self, caller_id: str) -> bool:
         """Return whether a caller has marks, so that its answers may differ from others'."""

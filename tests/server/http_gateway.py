@@ -12,7 +12,7 @@ import orjson
 
 from tests.limits import HANG_S
 from tests.server.fake_gateway import FakeGateway, fake_app
-from toolgate.server.http import serve
+from toolgate.server.http import Worker, serve
 from toolgate.types import Json
 
 
@@ -28,7 +28,12 @@ class ListeningGateway:
 
 @asynccontextmanager
 async def listening(
-    gateway: FakeGateway | None = None, *, key: str = "", port: int = 0, **serve_settings: Any
+    gateway: FakeGateway | None = None,
+    *,
+    key: str = "",
+    port: int = 0,
+    worker: Worker | None = None,
+    **serve_settings: Any,
 ) -> AsyncIterator[ListeningGateway]:
     """A gateway behind a real socket on a free port."""
     gateway = gateway or FakeGateway()
@@ -44,7 +49,7 @@ async def listening(
         reloads.append(1)
 
     async def work() -> None:
-        await serve(app, port=port, on_ready=on_ready, on_reload=on_reload)
+        await serve(app, port=port, on_ready=on_ready, on_reload=on_reload, worker=worker)
         ended.set()
 
     async with anyio.create_task_group() as tasks:

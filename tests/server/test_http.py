@@ -2,6 +2,8 @@
 
 import os
 import signal
+import socket
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import aiohttp
@@ -13,8 +15,10 @@ from tests.limits import HANG_S
 from tests.server.fake_gateway import FakeGateway, fake_app
 from tests.server.http_gateway import INITIALIZE, headers_for, listening, modern, post, until
 from toolgate.errors import PortTakenError, RpcError
+from toolgate.server.asgi.running_requests import RunningRequests
 from toolgate.server.http import serve
 from toolgate.server.mcp import response_stream
+from toolgate.server.mcp.sdk_loader import SdkLoader
 from toolgate.types import Json, Peer
 
 HANDSHAKE = {"MCP-Protocol-Version": "2025-11-25"}
@@ -531,3 +535,55 @@ async def test_a_gateway_that_was_never_asked_ends_cleanly() -> None:
         with anyio.fail_after(HANG_S):
             await place.ended.wait()
     assert gateway.listeners == []
+
+
+class OnlyWorker:
+    """A worker without others."""
+
+    number = 1
+
+    def __init__(self) -> None:
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.listener.setblocking(False)
+        self.retirement = anyio.Event()
+
+    def offer_metrics(self, give: Callable[[], Awaitable[str]]) -> None:
+        del give
+
+    async def metrics(self) -> Mapping[int, str]:
+        return {}
+
+
+async def test_a_worker_that_retires_answers_a_request_that_has_arrived_but_not_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    has_arrived, may_start = anyio.Event(), anyio.Event()
+    end_streams = SdkLoader.end_streams
+
+    async def wait_to_start(_: RunningRequests) -> None:
+        has_arrived.set()
+        await may_start.wait()
+
+    def start(loader: SdkLoader) -> None:
+        end_streams(loader)
+        may_start.set()
+
+    monkeypatch.setattr(RunningRequests, "wait_to_start", wait_to_start)
+    monkeypatch.setattr(SdkLoader, "end_streams", start)
+    worker = OnlyWorker()
+    answers: list[int] = []
+
+    async with (
+        listening(worker=worker, drain_s=HANG_S) as place,
+        anyio.create_task_group() as tasks,
+    ):
+
+        async def ask() -> None:
+            answers.append((await post(place.url, modern("tools/list"))).status)
+
+        tasks.start_soon(ask)
+        await has_arrived.wait()
+        worker.retirement.set()
+        await place.ended.wait()
+
+    assert answers == [200]

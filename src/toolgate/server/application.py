@@ -147,9 +147,13 @@ class HttpApplication:
     async def drain(self, within_s: float) -> bool:
         """Refuse new calls and wait for running ones; False if some are still running."""
         self._requests.begin_draining()
+        self.end_streams()
+        return await self._requests.wait_until_idle(within_s)
+
+    def end_streams(self) -> None:
+        """End the streams that clients keep open without a call."""
         self._sdk.end_streams()
         self._console.end_streams()
-        return await self._requests.wait_until_idle(within_s)
 
     async def wait_until_idle(self) -> None:
         """Wait until no request is running, however long that takes."""

@@ -195,16 +195,24 @@ class _Server(Server):
         self._accepting.cancel()
         await self._has_stopped_accepting.wait()
         self._open_connections.retire()
-        while True:
-            if not self._open_connections.has_waiting():
-                return
-            await anyio.sleep(_POLL_S)
+        await _poll_until(lambda: not self._open_connections.has_waiting())
+
+    async def wait_closed(self) -> None:
+        """Wait until no connection is open."""
+        await _poll_until(lambda: not len(self._open_connections))
 
     async def close(self, listener: socket.socket) -> None:
         """Stop accepting, and close all connections."""
         self._accepting.cancel()
         await self._has_stopped_accepting.wait()
         await self.shutdown([listener])
+
+
+async def _poll_until(condition: Callable[[], bool]) -> None:
+    while True:
+        if condition():
+            return
+        await anyio.sleep(_POLL_S)
 
 
 class _SignalHandler:
@@ -258,6 +266,10 @@ class _SignalHandler:
         await begin.wait()
         await self._server.finish_connections()
         await self._application.wait_until_idle()
+        # A request that has arrived may not count as running yet: it would be refused.
+        self._application.end_streams()
+        with anyio.move_on_after(self._drain_s):
+            await self._server.wait_closed()
         if not self._stop_signals:
             self._stop_signals += 1
             await self._stop()

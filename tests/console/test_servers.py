@@ -16,7 +16,7 @@ import toolgate.testing
 from tests.console.console_client import notes, open_console, visible_text
 from tests.limits import HANG_S
 from toolgate.app.app import open_app
-from toolgate.errors import UnknownToolError
+from toolgate.errors import SettingError, UnknownToolError
 from toolgate.server.http import build_app
 from toolgate.settings import ProgramSettings, Settings, StoreSettings, load
 from toolgate.testing import FakeUpstream, text_result
@@ -234,6 +234,11 @@ async def test_saving_the_form_of_an_override_again_changes_nothing() -> None:
         parameters["text"] = {"value": "hello", "description": "What."}
         parameters["api_key"] = {"value": "***"}
         assert shown == parameters
+
+        # A secret that is always sent does not become a default, which callers see.
+        shows_it: Json = {"api_key": {"default": "***"}}
+        with pytest.raises(SettingError, match="still masked"):
+            await overrides.change(ADMIN, "notes:add", {"parameters": shows_it})
 
         wrong = {**sent_by_form(form), "a6": "yes"}
         refused = await console.send("override?key=notes:add", 400, do="save", **wrong)

@@ -205,7 +205,7 @@ def _with_kept(table: Json, written: Json, tool: str) -> Json:
         written_change = json_object(before.get(name))
         for key in values.keys() & {"value", "default"}:
             if values[key] == HIDDEN_VALUE:
-                kept = written_change.get("value", written_change.get("default"))
+                kept = _kept(key, values, written_change)
                 if kept is None:
                     raise SettingError(
                         f"The {key} of parameter {name!r} of {tool!r} is still masked "
@@ -215,3 +215,10 @@ def _with_kept(table: Json, written: Json, tool: str) -> Json:
                 values[key] = kept
         parameters[name] = values
     return {**table, "parameters": parameters} if parameters else table
+
+
+def _kept(key: str, change: Json, before: Json) -> object:
+    """The stored value in place of a hidden one; None if callers would see what they could not."""
+    if key == "default" and not change.get("hide"):
+        return None if before.get("hide") else before.get("default")
+    return before.get("value", before.get("default"))

@@ -170,7 +170,7 @@ def test_a_sentence_about_several_queries_is_written_once() -> None:
     )
     notices = compose(answer, read_from({})).notices
     names = ", ".join(f"'task {number}'" for number in range(12))
-    assert notices == (f"{names}: Nothing fits.", "Server mail is down.")
+    assert notices == (f"Nothing fits. About: {names}.", "Server mail is down.")
 
 
 def test_notices_that_are_left_out_are_counted() -> None:

@@ -146,13 +146,17 @@ def _notices(notices: Sequence[str], queries: Sequence[SearchedQuery]) -> tuple[
         if (name := clean(label.removesuffix(": "))) not in labels:
             labels.append(name)
     labels_by_text.pop("", None)
-    texts = [
-        f"{', '.join(labels)}: {text}" if any(labels) else text
-        for text, labels in labels_by_text.items()
-    ]
+    texts = [_about(labels, text) for text, labels in labels_by_text.items()]
     if left := len(texts[_NOTICES_MOST:]):
         texts[_NOTICES_MOST:] = [f"Notes left out: {left}."]
     return tuple(texts)
+
+
+def _about(labels: Sequence[str], text: str) -> str:
+    """Name the queries; many of them come last, where a small budget cuts them, not the text."""
+    if len(labels) > 1:
+        return f"{text} About: {', '.join(filter(None, labels))}."
+    return f"{labels[0]}: {text}" if labels[0] else text
 
 
 def _is_strong(result: DiscoveryResult) -> bool:

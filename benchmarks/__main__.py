@@ -22,6 +22,7 @@ NAMES = (
     "fallback",
     "intents",
     "intent_messages",
+    "small_packs",
     "turns",
     "documents",
     "company_documents",

@@ -2,13 +2,15 @@
 
 "Found my card, it was in my coat", "what a lovely evening" and "my cousin is with another bank,
 can you imagine" have the words of a request. A message counts as such if it says so, and nothing
-else in it asks, doubts or names a defect: "the parcel arrived, but it is torn" is a request. Rules
-for English, German, French, Spanish, Portuguese, Italian, Dutch, Chinese and Japanese.
+else in it commands, asks, doubts or names a defect: "the parcel arrived, but it is torn" is a
+request. Rules for English, German, French, Spanish, Portuguese, Italian, Dutch, Chinese and
+Japanese.
 """
 
 import re
 from typing import Final
 
+from toolgate.intents.detection.commands import is_command
 from toolgate.intents.detection.mentions import asks_for_something
 from toolgate.intents.patterns import late_pattern
 
@@ -51,7 +53,9 @@ _SETTLED: Final = late_pattern(
       | (?:nobody|no\ one)\ needs\ to
       | (?:ignore|disregard)\ (?:me\b|it\b|this\b|that\b|(?:my|our|the\ (?:last|previous
           |earlier))\ \w+)
-      | (?:close|closing)\ (?:the|my|this|that|our)\ (?:ticket|case|request|issue|tab)
+      | (?:you\ (?:can|may)\ (?:now\ |just\ |also\ )*|(?:feel\ free|happy\ for\ you)\ to\ )close
+        \ (?:it|(?:the|my|this|that|our)\ (?:ticket|case|request|issue|tab))
+      | closing\ (?:the|my|this|that|our)\ (?:ticket|case|request|issue|tab)
       | already\ (?!tried|call|wait|ask|complain|report|phone|wrote|written|explain|told|tell|need
           |clos|start|stop|seen)(?:been\ |gone\ )?
           (?:\w+ed|paid|sold|bought|sent|got|had|done|made|taken|gone|dealt)
@@ -287,7 +291,7 @@ _ASIDE: Final = late_pattern(
 _IDLE: Final = late_pattern(
     r"""\b(?: (?:please\ |kindly\ )?(?:just\ )?(?:do\ not|don['’]t|dont)\ (?:send|bother|count
           |worry)\b
-        [^.!?;]{0,40} | please(?=\ (?:just\ )?(?:ignore|disregard|close))
+        [^.!?;]{0,40} | please(?=\ (?:just\ )?(?:ignore|disregard))
       | can\ you\ (?:imagine|believe)(?:\ (?:it|that))? | no\ need\ (?:to|for)\ \w+(?:\ (?:back
           |it))?
       | (?:won['’]t|will\ not|don['’]t|do\ not|no\ longer)\ (?:be\ )?need(?:ing)?\b
@@ -370,6 +374,27 @@ _DOUBTED: Final = late_pattern(
 )
 """Contrasts and defects, which report a problem."""
 
+_DESCRIBED: Final = late_pattern(
+    r"""(?: \b(?:that|which|who)\ (?:are|were|have|look)\b
+      | \b(?<!what\ )(?<!such\ )(?:an?|any|every|each|some|no)\ (?:\w+\ ){1,3}(?:that|which|who)
+        \ (?:is|was|has|looks)\b
+      | (?<=\w)\ qui\ (?:sont|est|ont|a|étaient|était)\b
+      | (?: (?<=s)\ que | \b(?:una?|uma?|cada|tod[oa])\ (?:\w+\ ){1,3}que )\ (?:ya\ |já\ )?
+        (?:están?|fueron|fue|han|ha|son|es|foram|foi|estão|são|é)\b
+      | (?: (?<=[ei])\ che | \b(?:una?|ogni)\ (?:\w+\ ){1,3}che )\ (?:sono|è|hanno|ha|erano|era)\b
+      )(?:\ (?:been|already|now|all|so|really|very|déjà|bien|tout|été|ya|já|tod[oa]s?|già
+        |stat[ei]))*\ \w+
+      | \b(?!(?:was|this|has|always|thanks)\b)\w{3,}s\ already\ (?:\w+ed|paid|sold|sent|made|bought)
+        (?=\s*(?:[.!]|$|\ (?:by|in|to|for|from|since)\b))
+      | ,\ (?:die|der|das|welche[rs]?)\ [^.,!?;]{1,60}\b(?:sind|ist|wurden?|waren?|haben|hat)
+        (?=\s*(?:[.,!?;]|$))
+      | \b\w+en,?\ die\ (?:(?:\w+\ ){1,3}(?:zijn|is|waren|werden)\b | (?:zijn|is)\ \w+\ \w+)
+    | 已[^\uff0c\u3002\uff01,]{1,10}了?的(?=\w) | (?:支払い?|対応|解決|処理|発送)済みの
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+"""Relative clauses and participles, which say of what kind a thing is."""
+
 _LONGEST: Final = 4_000
 """Messages with more characters are not examined (chosen)."""
 
@@ -379,12 +404,13 @@ def is_settled(message: str) -> bool:
     if len(message) > _LONGEST:
         return False
     of_others = _tells_of_others(message)
-    if not of_others and _SETTLED.search(message) is None and _PRAISED.search(message) is None:
+    told = _DESCRIBED.sub(" ", message)
+    if not of_others and _SETTLED.search(told) is None and _PRAISED.search(told) is None:
         return False
     # What settles a matter may have words of requests or negations itself: "no need to come".
     rest = _SETTLED.sub(" ", _IDLE.sub(" ", message))
     # A story about others may have any defect in it.
-    if asks_for_something(rest):
+    if is_command(message) or asks_for_something(rest):
         return False
     return of_others or not (_DEMANDED.search(rest) or reports_problem(rest))
 

@@ -15,27 +15,34 @@ from toolgate.intents.patterns import late_pattern
 _ENGLISH: Final = r"""(?:(?:please|kindly|just|now|then|also|first|hi|hello|hey|ok|okay)[ ,]\ *)*
     (?: find | search | fetch | get(?!\ (?:this|well|it|over|back)\b) | export | import
       | count(?!\ me) | filter | merge | mark | show | list | give | send | print | open | close
-      | reopen | compare | check | move | archive | assign | return | retrieve | display | download
+      | reopen | compare | check | move | archive | assign | return | retrieve | display
+      | download
       | upload | sort | group | select | pick | pull | look\ (?:up|for) | locate | summari[sz]e
       | calculate | compute | add | remove | delete | tag | label | flag | rename | copy
       | generate | create | draft | write | translate | name | tell | bring | collect | gather
       | load | query | identify | highlight | hide | notify | remind | unassign
-      | recommend | suggest | convert | schedule | reschedule | extract | looking\ for
+      | recommend | suggest | convert | schedule | reschedule | extract
+      | refund | duplicate | void | unlock | lock | reset | restart | approve | validate
+      | reconcile
+      | reject | prioriti[sz]e | escalate | track | cancel(?!\ (?:that|this)\b)
+      | update(?!\ \d) | attach | invite | edit | looking\ for
     )(?=\ ) (?!\ (?:is|was|has|had|are|were|came|arrived|turned|works?|looks?|went|got|already|now
       |sorted|done|found|fixed|paid|received|sent|of|in|again|ahead)\b)
     (?!\ [^.!?]{0,40}\b(?:thanks?|regards|compliments|love|hugs?|congratulations|raise|medal)\b)
-    (?=\ (?:an?|the|all|any|some|every|each|both|my|our|your|his|her|its|their|me|us|it|them|this
+    (?=\ (?:an?|the|all|any|some|every\w*|each|both|my|our|your|his|her|its|their|me|us|it|them|this
       |that|these|those|what|which|who|how|up|out|only|just|for|by|through|no|more|new
       |open|\w+s(?!\ (?:is|are|was|were|have|has|looks?|went|arrived|came)\b)|\W*\d\S*
       |["“#]\S*)(?!\w)
       |\ (?!\w+ed\b)[^\s.,;!?]+\ (?:(?:to|by|as|with)\b|\W*\d))
 """
 _GERMAN: Final = r"""(?:(?:bitte|mal|und|dann|jetzt|hallo|hi|noch)[ ,]\ *)*
-    (?: (?: such | hol | exportier | importier | zähl | filter | filtr | markier | list | zeig | gib
+    (?: (?: such | hol | exportier | importier | zähl | filter | filtr | markier | list | zeig
+      | gib
         | schick | send | druck | vergleich | prüf | verschieb | archivier | weis | ordn | schließ
         | sortier | lad | nenn | fass | übersetz | berechn | speicher | kopier | gruppier | benenn
         | trag | setz | füg | schreib | lies | erinner | ruf | wähl | lösch | entfern | sammel
-        | öffn | ermittel | ermittl | sag | find(?!e?\ (?:ich|wir|es)\b)
+        | erstatt | bearbeit | duplizier | storn | stornier | öffn | ermittel | ermittl | sag
+      | find(?!e?\ (?:ich|wir|es)\b)
         | stell(?!e?\ (?:dir|euch)\b)
       )e?(?!\ (?:heute|gestern|wieder|leider|gerne?|bereits|inzwischen|haben?|wurden?|waren
         |(?:ab|ein)?ge\w+en(?=\s*(?:[.,!;]|$)))\b)(?!\ \w+\ (?:ist|sind|war|waren)\b)
@@ -57,9 +64,11 @@ _GERMAN: Final = r"""(?:(?:bitte|mal|und|dann|jetzt|hallo|hi|noch)[ ,]\ *)*
 _FRENCH: Final = r"""(?:(?:merci\ de|bonjour|puis|et|alors|maintenant)[ ,]\ *)*
     (?: (?: (?:re)?trouv | (?:re)?cherch | export | import | compt | filtr | fusionn | marqu
         | affich | list | donn | envoi | envoy | imprim | ouvr | compar | vérifi | déplac | archiv
-        | attribu | assign | ferm | clôtur | récupèr | récupér | extrai | extrair | télécharg | tri
+        | attribu | assign | ferm | clôtur | récupèr | récupér | extrai | extrair | télécharg
+      | tri
         | sélectionn | class | indiqu | ajout | renomm | génèr | génér | calcul | résum
-        | tradui | mett | met | montr | signal | supprim | énumèr | énumér
+        | tradui | mett | met | montr | signal | supprim | rembours | annul | valid | relanc
+      | rouvr | énumèr | énumér
       )(?:e|es|ez|er|ir|re|s|yez|sez)(?=[ -](?:l[ae]s?\b|l['’]|une?\b|des\b|du\b|d['’]|mes\b|mon\b
         |ma\b|nos\b|notre\b|tou\w+|ce\w*|moi|nous|chaque|quel\w*|combien|sur\b|parmi|dans|\w+s\b))
       | dis-moi
@@ -72,11 +81,14 @@ _FRENCH: Final = r"""(?:(?:merci\ de|bonjour|puis|et|alors|maintenant)[ ,]\ *)*
 _SPANISH: Final = r"""(?:(?:ahora|luego|hola|y)[ ,]\ *)*
     (?: mu[eé]str | mostr | enc[uo]+[eé]?ntr | encontr | b[uú]s(?:c|qu) | exp[oó]rt
       | c[uú]ent | cu[eé]nt | cont | f[ií]ltr | combin | m[aá]r(?:c|qu) | l[ií]st | enum[eé]r
-      | env[ií] | m[aá]nd | impr[ií]m | [aá]br | comp[aá]r | comprueb | comprob | ver[ií]fi(?:c|qu)
-      | rev[ií]s | mu[eé]v | mov | arch[ií]v | as[ií]gn | ci[eé]rr | cerr | s[aá](?:c|qu) | tr[aá]e
+      | env[ií] | m[aá]nd | impr[ií]m | [aá]br | comp[aá]r | comprueb | comprob
+      | ver[ií]fi(?:c|qu)
+      | rev[ií]s | mu[eé]v | mov | arch[ií]v | as[ií]gn | ci[eé]rr | cerr | s[aá](?:c|qu)
+      | tr[aá]e
       | tra[eí]g | obt[eé]n | desc[aá]r(?:g|gu) | ord[eé]n | selecci[oó]n | ind[ií](?:c|qu)
       | a[nñ]ad | c[oó]pi | calcul | res[uú]m | recup[eé]r | cons[uú]lt
-      | local[ií](?:z|c) | gen[eé]r | elim[ií]n | b[oó]rr | (?<!\w)(?:da|de|di|dé)(?=me|nos)
+      | local[ií](?:z|c) | gen[eé]r | reemb[oó]ls | dupl[ií](?:c|qu) | elim[ií]n | b[oó]rr
+      | (?<!\w)(?:da|de|di|dé)(?=me|nos)
     )(?:a|e|á|ar|er|ir|ga|an|en|)(?:me|nos|melos?|melas?|l[oae]s?)?
     (?=\ (?:el|l[ao]s?|una?|mis?|nuestr\w+|tod\w+|est[aeo]s?|es[ao]s?|aquell\w+|qué|cuánt\w+
       |solo|\w{3,}s)\b)
@@ -86,7 +98,7 @@ _PORTUGUESE: Final = r"""(?:(?:agora|olá|depois|e)[ ,]\ *)*
       | mar(?:c|qu) | list | d[áê] | envi | mand | imprim | abr | compar | verifi(?:c|qu)
       | confir | confer | mov | arquiv | atribu | fech | encerr | traz | traga | obt[eé]m
       | obtenh | transfir | transfer | baix | descarreg | orden | selecion | indi(?:c|qu) | di[zg]
-      | apresent | copi | calcul | resum | elimin | apag | ger
+      | apresent | copi | calcul | resum | elimin | apag | ger | reembols | dupli(?:c|qu)
     )(?:a|e|ar|er|ir|ue|)(?:-(?:me|nos|[oa]s?|l[oa]s?))?
     (?=\ (?:[oa]s?|uma?|meus?|minhas?|noss\w+|tod\w+|est[ea]s?|ess[ea]s?|quais|quant\w+|só
       |\w{3,}s)\b)
@@ -94,18 +106,21 @@ _PORTUGUESE: Final = r"""(?:(?:agora|olá|depois|e)[ ,]\ *)*
 _ITALIAN: Final = r"""(?:(?:ora|ciao|poi|e)[ ,]\ *)*(?:mi\ )?
     (?: trov | cer(?:c|ch) | esport | import | cont | filtr | unisc | segn | contrassegn
       | elen(?:c|ch) | dam(?=mi) | dim(?=mi) | invi | mand | stamp | apr | confront | controll
-      | verifi(?:c|ch) | spost | archivi | assegn | chiud | scari(?:c|ch) | ordin(?!e\b) | selezion
+      | verifi(?:c|ch) | spost | archivi | assegn | chiud | scari(?:c|ch) | ordin(?!e\b)
+      | selezion
       | indi(?:c|ch) | recuper | estr | riepilog | visualizz
-      | mostr | rimuov | cancell | copi | calcol | riassum
+      | mostr | rimuov | cancell | copi | calcol | riassum | rimbors | dupli(?:c|ch) | annull
     )(?:a|i|e|are|ere|ire|mi|ai|iate|)(?:mi|ci|l[aoie])?
     (?=\ (?:il|l[aoe]|i|gli|l['’]\w+|una?|mie[i]?|mi[ao]|nostr\w+|tutt\w+|quest\w+|quell\w+|qual\w+
       |quant\w+|solo|\w{3,}[ei])\b)
 """
 _DUTCH: Final = r"""(?:(?:nu|dan|hallo|eens)[ ,]\ *)*
     (?: (?: vind(?!\ (?:ik|we|het)\b) | zoek | haal | exporteer | importeer | tel | filter | voeg
-        | markeer | geef | stuur | print | druk | open | vergelijk | controleer | check | verplaats
+        | markeer | geef | stuur | print | druk | open | vergelijk | controleer | check
+      | verplaats
         | archiveer | wijs | sluit | bekijk | selecteer | sorteer | download | noem | bereken
-        | lijst | verwijder | kopieer | hernoem | zet | schrijf | verzamel | toon | laat
+        | lijst | verwijder | kopieer | dupliceer | annuleer | hernoem | zet | schrijf
+      | verzamel | toon | laat
       )t?(?=\ (?:de|het|een|alle|al|mijn|ons|onze|mij|me|deze|dit|die|dat|elke?|op|naar|alleen|u
         |(?!binnen\b)\w+en(?!\ (?:is|zijn|was|waren|ging\w*)\b)|\d\S*)\b)
       | (?:(?!(?:ik|wij|we|ze|zij|hij|jullie|u|te|niets?|niet|hoef\w*|heb\w*|is|zijn|was|waren

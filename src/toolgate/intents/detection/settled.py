@@ -376,7 +376,7 @@ _DOUBTED: Final = late_pattern(
 
 _DESCRIBED: Final = late_pattern(
     r"""(?: \b(?:that|which|who)\ (?:are|were|have|look)\b
-      | \b(?<!what\ )(?<!such\ )(?:an?|any|every|each|some|no)\ (?:\w+\ ){1,3}(?:that|which|who)
+      | \b(?<!what\ )(?<!such\ )(?:an?|the|any|every|each|some|no)\ (?:\w+\ ){1,3}(?:that|which|who)
         \ (?:is|was|has|looks)\b
       | (?<=\w)\ qui\ (?:sont|est|ont|a|étaient|était)\b
       | (?: (?<=s)\ que | \b(?:una?|uma?|cada|tod[oa])\ (?:\w+\ ){1,3}que )\ (?:ya\ |já\ )?

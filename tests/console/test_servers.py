@@ -401,3 +401,28 @@ async def test_many_tools_of_a_server_can_be_filtered() -> None:
         assert 'name="tool" value="find"' in page
     async with open_console() as console:
         assert "Filter by name" not in await console.page("server", name="notes")
+
+
+async def test_filtering_the_tools_of_a_server_keeps_the_period_and_the_word(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("toolgate.console.pages.servers._MOST_TOOLS", 10)
+    tools = {f"list_{number}": lambda _: text_result("done") for number in range(25)}
+    async with open_console({"notes": FakeUpstream(tools)}) as console:
+        page = await console.page("server", name="notes", q="list", range="week")
+        assert '<input type="hidden" name="range" value="week">' in page
+        assert "/console/server?name=notes&amp;range=day&amp;q=list#activity" in page
+        assert '<a href="/console/tools?server=notes&amp;q=list">15 more tools' in page
+        form = re.search(r'action="([^"]*)" id="bulk"', page)
+        assert form is not None
+        switched = await console.client.post(
+            html.unescape(form[1]),
+            data={
+                "csrf": await console.csrf(),
+                "name": "notes",
+                "tool": "list_1",
+                "allowed": "false",
+                "do": "switch",
+            },
+        )
+        assert switched.headers["location"] == "/console/server?name=notes&q=list&range=week"

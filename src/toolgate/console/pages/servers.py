@@ -271,7 +271,8 @@ async def _act(request: PageRequest) -> Response:
             message = f"{what} {'enabled' if allowed else 'disabled'} for everyone."
         case word:
             raise ArgumentError(f"Unknown action {word[:40]!r}.")
-    return request.go("server", message=message, name=name, q=request.query_value("q"))
+    kept = {key: request.query_value(key) for key in ("q", "range")}
+    return request.go("server", message=message, name=name, **kept)
 
 
 # Adding

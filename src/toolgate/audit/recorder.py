@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Sequence
+from contextvars import Context
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -198,7 +199,8 @@ class Recorder:
             loop = asyncio.get_running_loop()
         except RuntimeError:
             return  # taken outside of the loop: written with the next one
-        self._writer = loop.create_task(self._write_all(), name="toolgate audit")
+        # An empty context: the deadline of the request that happens to start it does not apply.
+        self._writer = loop.create_task(self._write_all(), name="toolgate audit", context=Context())
 
     async def _write_all(self) -> None:
         """Write until the queue is empty; the next record starts the task again."""

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextvars import Context
 
 import anyio
 
@@ -70,7 +71,8 @@ class ListingRefresher:
         if name in self._tasks:
             self._changed_meanwhile.add(name)
             return
-        task = asyncio.create_task(self._refresh(name), name=f"list:{name}")
+        # An empty context: the deadline of the request that happens to start it does not apply.
+        task = asyncio.create_task(self._refresh(name), name=f"list:{name}", context=Context())
         self._tasks[name] = task
         task.add_done_callback(lambda done: self._refreshed(name, done))
 

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Mapping
+from contextvars import Context
 from dataclasses import fields
 from typing import cast
 
@@ -47,7 +48,9 @@ class StoredListings:
 
     def save_soon(self, name: str, listing: Listing, listed_at: str, configuration: str) -> None:
         """Store the listing of a server in the background."""
-        task = asyncio.create_task(self._save(name, listing, listed_at, configuration))
+        # An empty context: the deadline of the request that happens to start it does not apply.
+        saving = self._save(name, listing, listed_at, configuration)
+        task = asyncio.create_task(saving, context=Context())
         self._saving.add(task)
         task.add_done_callback(self._saving.discard)
 

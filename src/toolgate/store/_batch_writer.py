@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from contextvars import Context
 from typing import Generic, TypeVar
 
 import anyio
@@ -68,7 +69,9 @@ class BatchWriter(Generic[RowT]):
         self._pending.append(row)
         self._drop_oldest()
         if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._write_all())
+            # An empty context: the deadline of the request that happens to start it does not apply.
+            loop = asyncio.get_running_loop()
+            self._task = loop.create_task(self._write_all(), context=Context())
 
     async def flush(self) -> bool:
         """Write all queued rows now. False if the store fails."""

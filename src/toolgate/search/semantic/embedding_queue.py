@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextvars import Context
 from dataclasses import dataclass
 from itertools import chain, islice, repeat
 from typing import Literal, TypeAlias
@@ -135,10 +136,12 @@ class EmbeddingQueue:
         if vectors.there.all() and not self._cache.is_there and not self._distrusted:
             return
         if self._house is None and self._cache.is_there:
-            self._house = asyncio.create_task(self._keep_house())
+            self._house = asyncio.create_task(self._keep_house(), context=Context())
         tried = asyncio.Event()
         self._has_vectors = asyncio.Event()
-        self._task = asyncio.create_task(self._fill(vectors, grown, tried, slots))
+        # An empty context: the deadline of the request that happens to start it does not apply.
+        filling = self._fill(vectors, grown, tried, slots)
+        self._task = asyncio.create_task(filling, context=Context())
         with anyio.move_on_after(wait_s):
             await tried.wait()
 

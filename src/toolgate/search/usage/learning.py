@@ -12,6 +12,7 @@ import logging
 from array import array
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from contextvars import Context
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import blake2b
@@ -417,7 +418,8 @@ class Learning:
         if looking is None and (
             project.looked_s is None or now_s - project.looked_s > _LOOK_AGAIN_S
         ):
-            looking = asyncio.create_task(self._read_log(project_id, project))
+            # An empty context: the deadline of the request that happens to start it does not apply.
+            looking = asyncio.create_task(self._read_log(project_id, project), context=Context())
             self._looks[project_id] = looking
             looking.add_done_callback(lambda _: self._looks.pop(project_id, None))
         if first and looking is not None:

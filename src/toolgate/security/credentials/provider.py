@@ -7,6 +7,7 @@ import re
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
+from contextvars import Context
 from dataclasses import dataclass
 from typing import Any
 
@@ -293,7 +294,10 @@ class CredentialProvider:
         """
         task = self._renewing.get(key)
         if task is None:
-            task = asyncio.create_task(self._renew(spec, key, used), name="toolgate-renew")
+            # An empty context: the deadline of the request that happens to start it does not apply.
+            task = asyncio.create_task(
+                self._renew(spec, key, used), name="toolgate-renew", context=Context()
+            )
             self._renewing[key] = task
             task.add_done_callback(lambda done: self._over(key, done))
         return await asyncio.shield(task)

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextvars import Context
 
 from toolgate.errors import StoreError
 from toolgate.security.credentials.credential_values import SECRETS
@@ -54,7 +55,10 @@ class CredentialWatcher:
         if self._refreshing is not None and not self._refreshing.done():
             self._again = True
             return
-        self._refreshing = asyncio.create_task(self._refresh_quietly(), name="toolgate-logins")
+        # An empty context: the deadline of the request that happens to start it does not apply.
+        self._refreshing = asyncio.create_task(
+            self._refresh_quietly(), name="toolgate-logins", context=Context()
+        )
 
     async def _refresh_quietly(self) -> None:
         while True:

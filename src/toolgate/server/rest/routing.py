@@ -9,6 +9,7 @@ A handler takes a `Call`, the variable part of its path as `name`, and `body` or
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 from urllib.parse import parse_qsl
@@ -23,7 +24,12 @@ from toolgate.server.asgi.parsing.json_body import json_body
 from toolgate.server.asgi.parsing.messages import Receive, Scope, Send, send_json
 from toolgate.server.rest.models import Body, PageQuery
 from toolgate.server.rest.pagination import paged
+from toolgate.store import store_deadline
 from toolgate.types import Caller, Json
+
+LONG_WAIT_S = 600.0
+"""Seconds that requests which may delete a lot wait for each transaction; chosen: deleting a
+collection of a million passages takes minutes."""
 
 HandlerT = TypeVar("HandlerT", bound=Callable[..., Awaitable[object]])
 
@@ -50,6 +56,11 @@ class Call:
             ForbiddenError: The caller lacks the right.
         """
         self.gateway.visible.must_manage(self.caller)
+
+
+def long_transactions() -> AbstractContextManager[object]:
+    """Allow transactions within the block to take long, until `LONG_WAIT_S`."""
+    return store_deadline(LONG_WAIT_S, each=True)
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,11 @@ class TransactionAttempt:
         """Called by the worker thread when it is certain that nothing was committed."""
         self._state = "failed"
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether it is certain whether it was or will be committed."""
+        return self._state in {"given up", "kept", "failed"}
+
     def give_up(self) -> None:
         """Prevent the commit, unless it has started."""
         with self._lock:
@@ -85,26 +90,31 @@ class StoreDeadline:
         deadline."""
         self._each = each
         self._left_s = wait_s
-        self._attempts: list[TransactionAttempt] = []
+        self._has_saved = False
+        self.unsettled: list[TransactionAttempt] = []
+        """The last transaction, and earlier ones whose result is not certain."""
 
     @property
     def has_saved(self) -> bool:
         """Whether something was saved since `forget_saved`."""
-        return any(attempt.was_saved for attempt in self._attempts)
+        return self._has_saved or any(attempt.was_saved for attempt in self.unsettled)
 
     @property
     def may_have_saved(self) -> bool:
         """Whether something since `forget_saved` may have been saved without confirmation."""
-        return any(attempt.may_be_saved for attempt in self._attempts)
+        return any(attempt.may_be_saved for attempt in self.unsettled)
 
     def forget_saved(self) -> None:
         """Reset `has_saved` and `may_have_saved`."""
-        self._attempts.clear()
+        self._has_saved = False
+        self.unsettled.clear()
 
     async def wait_for(
         self, work: Coroutine[Any, Any, T], attempt: TransactionAttempt, *, saves: bool
     ) -> T:
         """Wait for work within the deadline.
+
+        A caller that is cancelled leaves work that writes to be finished, as without a deadline.
 
         Args:
             work: Runs a transaction, and ends by itself eventually.
@@ -115,15 +125,21 @@ class StoreDeadline:
             StoreError: The time ran out; `has_saved` and `may_have_saved` say what happened.
         """
         if saves:
-            self._attempts.append(attempt)
+            # Streams save for hours: of settled attempts, only the result is kept.
+            settled = [other for other in self.unsettled if other.is_settled]
+            self._has_saved = self._has_saved or any(other.was_saved for other in settled)
+            self.unsettled = [other for other in self.unsettled if other not in settled]
+            self.unsettled.append(attempt)
         task = asyncio.ensure_future(work)
         _left_alone.add(task)
         task.add_done_callback(_release)
         try:
-            return await self.until(task)
-        finally:
-            if not task.done():
-                attempt.give_up()
+            with anyio.CancelScope(shield=saves):
+                await self.until(task)
+        except StoreError:
+            attempt.give_up()
+            raise
+        return task.result()
 
     async def until(self, work: asyncio.Future[T]) -> T:
         """Wait for a future within the deadline; it continues if the caller leaves.

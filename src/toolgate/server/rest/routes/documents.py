@@ -11,7 +11,7 @@ from pydantic import Field
 from toolgate.documents import ConversationMessage, NewDocument, RetrieveRequest, search_type_of
 from toolgate.errors import ArgumentError, DocumentError
 from toolgate.server.rest.models import Answer, Body, TextOrNull
-from toolgate.server.rest.routing import Call, Reply, Routes
+from toolgate.server.rest.routing import Call, Reply, Routes, long_transactions
 from toolgate.store import StoredFailure
 from toolgate.types import Json
 
@@ -121,7 +121,8 @@ async def save_collection(call: Call, body: SaveCollection) -> DocumentCollectio
 @routes.delete("collections/{name}")
 async def delete_collection(call: Call, name: str) -> DocumentCollection:
     """Delete a collection."""
-    row = await call.gateway.documents.delete(call.caller, name)
+    with long_transactions():
+        row = await call.gateway.documents.delete(call.caller, name)
     return DocumentCollection.model_validate(row)
 
 

@@ -8,7 +8,7 @@ from pydantic import Field
 from toolgate.errors import ArgumentError
 from toolgate.security.access import ProjectView
 from toolgate.server.rest.models import Answer, PageOf, TableFields
-from toolgate.server.rest.routing import Call, Routes
+from toolgate.server.rest.routing import Call, Routes, long_transactions
 from toolgate.settings import ProjectTable
 from toolgate.types import Json
 
@@ -65,7 +65,8 @@ async def change_project(call: Call, name: str, body: Settings) -> Project:
 @routes.delete("projects/{name}")
 async def delete_project(call: Call, name: str) -> Json:
     """Delete a project."""
-    await call.gateway.admin.delete_project(call.caller, name)
+    with long_transactions():
+        await call.gateway.admin.delete_project(call.caller, name)
     return {"name": name}
 
 

@@ -1,10 +1,12 @@
 """The store contract for projects, tokens, permissions, guards and console sessions."""
 
+import asyncio
 import threading
 from dataclasses import replace
 from typing import Any
 
 import anyio
+import anyio.from_thread
 import pytest
 
 from toolgate.errors import StoreError
@@ -89,6 +91,39 @@ class AccessContract(StoreFixtures):
                 await store.projects.list_all()
             assert waited.has_saved
             assert not waited.was_slow
+
+    async def test_a_cancelled_caller_with_a_deadline_loses_no_write(self, store: Store) -> None:
+        """What was begun is finished and committed, as without a deadline."""
+        assert isinstance(store, SqlAccess)
+        begun, go_on = anyio.Event(), threading.Event()
+
+        def insert(driver: Any) -> None:
+            driver.execute(
+                "INSERT INTO projects (project_id, created_at) VALUES ('late', '2026-07-28')"
+            )
+            anyio.from_thread.run_sync(begun.set)
+            go_on.wait(HANG_S)
+
+        async def save() -> None:
+            with store_deadline(HANG_S, each=True):
+                await store.writing(insert)
+
+        saving = asyncio.ensure_future(save())
+        with anyio.fail_after(HANG_S):
+            await begun.wait()
+            saving.cancel()
+            await asyncio.wait({saving})
+            go_on.set()
+            with pytest.raises(StoreError):  # it waits for the one before, which has the same id
+                await store.writing(insert)
+
+    async def test_a_deadline_does_not_grow_with_what_was_saved(self, store: Store) -> None:
+        """Streams save for hours."""
+        with store_deadline(HANG_S, each=True) as waited:
+            for _ in range(20):
+                await store.projects.save(StoredProject(project_id="shop"))
+            assert waited.has_saved
+            assert len(waited.unsettled) <= 1
 
     async def test_a_project_goes_with_its_servers(self, store: Store) -> None:
         """Deleting says whether it existed."""

@@ -182,6 +182,10 @@ class ServerSpec:
     """Options of its transport, variables already replaced: `command args env cwd` for stdio,
     `url headers` for http and sse, `target` for inprocess. WARNING: may contain secrets."""
 
+    secrets: frozenset[str] = field(default=frozenset(), repr=False)
+    """Values from the encrypted store that are sent to it, which no text may show; set at run
+    time."""
+
     title: str = ""
     """The original name if it had to be changed to be valid; empty otherwise."""
 

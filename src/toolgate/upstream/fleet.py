@@ -168,7 +168,7 @@ class Fleet:
     async def relogin(self, name: str, subject: str) -> None:
         """Use the new credential of a subject, or none if it was removed."""
         if name in self._servers:
-            self._servers[name].relogin(subject)
+            await self._servers[name].relogin(subject)
 
     async def remove(self, name: str) -> None:
         """Stop a server and everything that belongs to it; its running calls fail."""

@@ -22,7 +22,6 @@ from toolgate.errors import (
     UnreachableError,
     UpstreamError,
 )
-from toolgate.security.guards import ServerSecrets
 from toolgate.types import Caller, Json, Peer, ServerSpec, ServerState, ServerStatus
 from toolgate.upstream.base import Wire
 from toolgate.upstream.calls import errors
@@ -45,6 +44,7 @@ from toolgate.upstream.supervision.connection_lifetime import ConnectFailure, co
 from toolgate.upstream.supervision.on_demand import Demand
 from toolgate.upstream.supervision.reconnecting import ConnectionEnd, Reconnecting
 from toolgate.upstream.supervision.server_observer import ServerObserver, SubjectObserver
+from toolgate.upstream.supervision.stored_values import StoredValues
 
 log = logging.getLogger(__name__)
 
@@ -113,7 +113,7 @@ class UpstreamServer:
         self._mirrored: dict[str, HeaderParams] = {}
         self._health = CallHealth()
         self._started_at: str | None = None
-        self._secrets = ServerSecrets(spec.options)
+        self._stored = StoredValues(spec, completed)
         self._stderr: tuple[str, ...] = ()
         """The last output of the previous child, and how that child ended."""
         self._subscriptions: set[str] = set()
@@ -138,24 +138,27 @@ class UpstreamServer:
         member._mirrored = self._mirrored
         return member
 
-    def relogin(self, subject: str) -> None:
+    async def relogin(self, subject: str) -> None:
         """Use a subject's new credential, and close connections that use the old one."""
         self._relogged.set()
         self._relogged = asyncio.Event()
         if self._by_subject is not None:
-            self._by_subject.drop(subject)
-        if self._by_subject is None or self.main is None or not subject:
-            self._again()
-
-    def _again(self) -> None:
-        """Reconnect with the new credential: the server may offer other tools."""
+            self._by_subject.drop(*([subject] if subject else self._by_subject.subjects))
         if self.main is None:
             self._reconnecting.retry_now()
-        elif self.spec.kind == "stdio":
-            self.last_error = "It was given other variables."
-            self._broken.set()
-        else:  # each request has its own headers
-            self._observer.server_changed(self)
+        elif (self._by_subject is None or not subject) and not await self._is_replaced():
+            self._observer.server_changed(self)  # the server may offer other tools
+
+    async def _is_replaced(self) -> bool:
+        """Reconnect if other secrets or variables are stored than the connection uses."""
+        session = self.main
+        if await self._stored.is_current(self.spec) or session is not self.main:
+            return False
+        self.last_error = "It was given other secrets or variables."
+        self._up.clear()
+        self._set_state("connecting")
+        self._broken.set()
+        return True
 
     @property
     def waits_for_login(self) -> bool:
@@ -186,9 +189,9 @@ class UpstreamServer:
             prompts=prompts,
             resources=resources,
             listed_at=listed_at,
-            last_error=self._secrets.mask(self.last_error or "") or None,
+            last_error=self._stored.secrets.mask(self.last_error or "") or None,
             login_hint=str(self._login) if self._login and self.state == "down" else "",
-            stderr_tail=tuple(map(self._secrets.mask, stderr)),
+            stderr_tail=tuple(map(self._stored.secrets.mask, stderr)),
             started_at=self._started_at,
             restarts=self.restarts,
             latency_ms=self._health.latency_ms,
@@ -251,13 +254,14 @@ class UpstreamServer:
         self._up.set()
         self._settled.set()
         self._observer.server_connected(self)
+        self._spawn(self._is_replaced())  # they may have changed while it connected
         if self._subscriptions:
             self._spawn(self._resubscribe())
         try:
             ended = await wait_for_end(
                 session.wire.closed(), self._broken, self.demand, on_idle=self._fall_asleep
             )
-            reason = self._secrets.mask(ended or self.last_error or "It stopped answering.")
+            reason = self._stored.secrets.mask(ended or self.last_error or "It stopped answering.")
         finally:
             self._up.clear()
             if not self.demand.is_asleep:
@@ -287,7 +291,7 @@ class UpstreamServer:
         if state != self.state:
             previous, self.state = self.state, state
             if state == "down":
-                error = self._secrets.mask(failure_text(self.last_error or "", self._stderr))
+                error = self._stored.secrets.mask(failure_text(self.last_error or "", self._stderr))
                 log.warning("server is down", extra={"server": self.name, "error": error})
             elif previous == "down":
                 log.info("server is back", extra={"server": self.name})
@@ -466,16 +470,18 @@ class UpstreamServer:
             late = errors.timed_out_error(self.spec, target or method, call.deadline.idle_s)
             self._failed(late.failed.removeprefix(f"{self.name}: "))
             raise late from None
-        except ConnectionLostError as lost:
-            self._failed(lost.failed)
-            raise errors.without_address(lost, self.spec) from lost.__cause__
         except (RpcError, InvalidAnswerError) as error:
             self._answered(began)
-            raise errors.without_address(self._secrets.mask_error(error), self.spec) from None
+            raise errors.without_address(
+                self._stored.secrets.mask_error(error), self.spec
+            ) from None
         except UnreachableError as error:
+            if isinstance(error, ConnectionLostError):
+                self._failed(error.failed)
+            self._stored.secrets.mask_failure(error)
             raise errors.without_address(error, self.spec) from error.__cause__
         self._answered(began)
-        return self._secrets.mask_result(result)
+        return self._stored.secrets.mask_result(result)
 
     async def _session_for(self, peer: Peer | None, target: str) -> EraSession:
         """The connection to use; waits a bounded time for one being opened."""
@@ -497,9 +503,7 @@ class UpstreamServer:
 
     async def _new_wire(self) -> Wire:
         """Build a wire with what is stored for the server, which is masked from then on."""
-        spec = await self._completed(self.spec)
-        self._secrets = ServerSecrets(spec.options)
-        return self._make_wire(spec)
+        return self._make_wire(await self._stored.fill(self.spec))
 
     def _down(self) -> ServerDownError | LoginNeededError:
         if self.state != "disabled" and not self._ended and self._login is not None:

@@ -58,19 +58,24 @@ class SubjectConnections(Generic[MemberT]):
             self._tidying = loop.call_later(IDLE_S, self._tidy)
         return entry.member
 
-    def drop(self, subject: str) -> None:
-        """Close a subject's connection, whose credential may no longer be valid."""
-        entry = self._entries.pop(subject, None)
-        if entry is not None:
-            entry.task.cancel()
-            self._ending.add(entry.task)
-            entry.task.add_done_callback(self._ending.discard)
+    @property
+    def subjects(self) -> list[str]:
+        """The subjects that have a connection."""
+        return list(self._entries)
+
+    def drop(self, *subjects: str) -> None:
+        """Close connections of subjects, whose credentials may no longer be valid."""
+        for subject in subjects:
+            entry = self._entries.pop(subject, None)
+            if entry is not None:
+                entry.task.cancel()
+                self._ending.add(entry.task)
+                entry.task.add_done_callback(self._ending.discard)
 
     def _tidy(self) -> None:
         self._tidying = None
         oldest = monotonic() - IDLE_S
-        for subject in [name for name, entry in self._entries.items() if entry.used_at <= oldest]:
-            self.drop(subject)
+        self.drop(*[name for name, entry in self._entries.items() if entry.used_at <= oldest])
         if self._entries:
             loop = asyncio.get_running_loop()
             self._tidying = loop.call_later(IDLE_S, self._tidy)
@@ -79,7 +84,6 @@ class SubjectConnections(Generic[MemberT]):
         """Close all connections."""
         if self._tidying is not None:
             self._tidying.cancel()
-        for subject in list(self._entries):
-            self.drop(subject)
+        self.drop(*self.subjects)
         if self._ending:
             await asyncio.wait(set(self._ending))

@@ -2,8 +2,10 @@
 
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+import anyio
 import pytest
 
 from tests.security.credentials.login_gateway import (
@@ -12,8 +14,9 @@ from tests.security.credentials.login_gateway import (
     result_text,
     spec_of,
     until_listed,
+    whoami,
 )
-from toolgate.errors import ForbiddenError, LoginNeededError, ServerDownError
+from toolgate.errors import ForbiddenError, LoginNeededError, RpcError, ServerDownError
 from toolgate.settings import Settings
 from toolgate.testing.authorization import ProtectedServer
 from toolgate.types import CredentialSpec, ServerSpec
@@ -37,6 +40,14 @@ for line in sys.stdin:
         answer["error"] = {"code": -32601, "message": "Method not found"}
     print(json.dumps(answer), flush=True)
 """
+
+
+FAILING = SCRIPT.replace(
+    'answer["result"] = {"content": [{"type": "text", "text": text}]}',
+    "print(sys.argv, file=sys.stderr, flush=True)\n"
+    '        answer["error"] = {"code": -32603, "message": str(sys.argv), "data": sys.argv}',
+)
+SECRET = "plain-words-only"
 
 
 async def test_each_user_has_a_process_with_variables_of_their_own(tmp_path: Path) -> None:
@@ -104,3 +115,88 @@ async def test_a_secret_in_an_address_is_not_sent_to_another(notes: ProtectedSer
         assert await app.logins.remove(caller(), "notes", kind="login") is False
         assert await app.logins.remove(caller(), "notes") is True
         assert await app.logins.list(caller()) == []
+
+
+async def test_a_new_secret_of_an_address_is_used_and_a_removed_header_is_not(
+    notes: ProtectedServer,
+) -> None:
+    notes.accepts |= {"Key first", "Key second"}
+    headers = {"authorization": "Key ${secret:KEY}"}
+    spec = replace(spec_of(notes), options={"url": notes.url, "headers": headers})
+    async with gateway(spec) as app:
+        for key in ("first", "second"):
+            given = {"x-region": key} if key == "first" else {}
+            await app.logins.give(caller(), "notes", headers=given, env={}, secrets={"KEY": key})
+            await until_listed(app)
+            assert await whoami(app) == f"Key {key}"
+            assert notes.requests[-1][0]["x-region"] == "first"
+        await app.logins.remove(caller(), "notes", kind="login")
+        assert await whoami(app) == "Key second"
+        assert "x-region" not in notes.requests[-1][0]
+
+
+async def test_a_new_shared_secret_reaches_the_processes_of_all_users(tmp_path: Path) -> None:
+    script = tmp_path / "files.py"
+    script.write_text(SCRIPT.replace("os.environ.get('API_KEY')", "sys.argv[1]"), "utf-8")
+    spec = ServerSpec(
+        name="notes",
+        kind="stdio",
+        options={"command": sys.executable, "args": [str(script), "${secret:KEY}"], "env": {}},
+        credentials=CredentialSpec(per="user"),
+        era="handshake",
+    )
+    async with gateway(spec, settings=Settings(auth="required")) as app:
+        admin, anna = caller("admin", roles=("admin",)), caller("anna", roles=("member",))
+        for key in ("shared-first", "shared-second"):
+            await app.logins.give(admin, "notes", headers={}, env={}, secrets={"KEY": key})
+            await until_listed(app, anna)
+            answer = result_text(await app.gateway.calls.execute(anna, "notes:key", {}))
+            assert answer.startswith(key)
+        assert await app.logins.remove(anna, "notes") is False
+        assert await app.logins.remove(admin, "notes", kind="secrets") is True
+        with pytest.raises(LoginNeededError, match="Ask the administrator of the gateway to run"):
+            await app.gateway.calls.execute(anna, "notes:key", {})
+
+
+async def test_secrets_given_at_the_same_time_are_all_kept(notes: ProtectedServer) -> None:
+    names = {f"KEY_{number}" for number in range(8)}
+    async with gateway(spec_of(notes)) as app:
+        async with anyio.create_task_group() as tasks:
+            for name in names:
+                give = partial(app.logins.give, headers={}, env={}, secrets={name: "value"})
+                tasks.start_soon(give, caller(), "notes")
+        [stored] = await app.logins.list(caller())
+        assert set(stored.names) == names
+
+
+@pytest.mark.parametrize("place", ["argument", "header", "path", "old"])
+async def test_a_filled_secret_is_masked_wherever_it_was(tmp_path: Path, place: str) -> None:
+    script = tmp_path / "files.py"
+    script.write_text(FAILING, "utf-8")
+    args = {
+        "argument": ["${secret:KEY}"],
+        "header": ["--header", "Authorization: Bearer ${secret:KEY}"],
+        "path": ["http://127.0.0.1:9/${secret:KEY}/mcp"],
+        "old": ["${secret:KEY}"],
+    }[place]
+    spec = ServerSpec(
+        name="notes",
+        kind="stdio",
+        options={"command": sys.executable, "args": [str(script), *args], "env": {}},
+        era="handshake",
+    )
+    async with gateway(spec) as app:
+        await app.logins.give(caller(), "notes", headers={}, env={}, secrets={"KEY": SECRET})
+        await until_listed(app)
+        with pytest.raises(RpcError) as failed:
+            await app.gateway.calls.execute(caller(), "notes:key", {})
+        assert "[secret masked]" in str(failed.value)
+        assert SECRET not in f"{failed.value} {failed.value.data}"
+        if place == "old":
+            given = {"KEY": "plain-other-words"}
+            await app.logins.give(caller(), "notes", headers={}, env={}, secrets=given)
+            with pytest.raises(RpcError):
+                await app.gateway.calls.execute(caller(), "notes:key", {})
+        [status] = app.gateway.servers.statuses(caller())
+        assert "[secret masked]" in str(status.stderr_tail)
+        assert SECRET not in str(status)

@@ -93,7 +93,8 @@ def with_values(
     options = json_object(fill_secrets(spec.options, secrets))
     for name, added in values.items():
         options[name] = {**json_object(options.get(name)), **added}
-    return replace(spec, options=options)
+    hidden = spec.secrets.union(secrets.values(), values.get("headers", {}).values())
+    return replace(spec, options=options, secrets=hidden)
 
 
 def with_tokens(secret: Json, tokens: Any, obtained_at: float) -> Json:

@@ -271,13 +271,9 @@ class Logins:
             secret, details = static_credential(spec, headers, env, by=caller.caller_id)
             views.append(await self._saved(key_of(spec.name, subject), secret, details))
         if secrets:
-            key = key_of(spec.name, subject, SECRETS)
-            secrets = {
-                **stored_secrets(await self._desk.vault.get(key, fresh=True), spec),
-                **secrets,
-            }
-            secret, details = secrets_credential(spec, secrets, by=caller.caller_id)
-            views.append(await self._saved(key, secret, details))
+            # Without a user or project they are everybody's, unlike a login.
+            subject = subject_named(spec, user=user, project=project)
+            views.append(await self._add_secrets(spec, subject, secrets, by=caller.caller_id))
         names = tuple(name for view in views for name in view.names)
         detail: Json = {"server": spec.name, "subject": subject, "names": names}
         await self._record(caller, "credentials", detail)
@@ -308,6 +304,8 @@ class Logins:
         """
         spec = self._spec(caller, server)
         subject = self._subject(caller, spec, user=user, project=project)
+        if kind == SECRETS and self._rights.manages(caller):
+            subject = subject_named(spec, user=user, project=project)
         gone = 0
         for key in (key_of(spec.name, subject, kind) for kind in ([kind] if kind else _KINDS)):
             credential = await self._desk.vault.get(key, fresh=True)
@@ -459,8 +457,24 @@ class Logins:
         details = {**public_details(complete, {}), "by": str(pending["by"]), "epoch": new_id()}
         return await self._saved(key_of(spec.name, subject), complete, details)
 
+    async def _add_secrets(
+        self, spec: ServerSpec, subject: str, added: Mapping[str, str], *, by: str
+    ) -> LoginView:
+        key = key_of(spec.name, subject, SECRETS)
+        while True:
+            old = await self._desk.vault.get(key, fresh=True)
+            complete = {**stored_secrets(old, spec), **added}
+            secret, details = secrets_credential(spec, complete, by=by)
+            over = 0 if old is None else old.version
+            # False: somebody else has stored one meanwhile, which must not be lost.
+            if await self._desk.vault.save(key, secret, details, over=over):
+                return await self._view(key)
+
     async def _saved(self, key: CredentialKey, secret: Json, details: Json) -> LoginView:
         await self._desk.vault.save(key, secret, details)
+        return await self._view(key)
+
+    async def _view(self, key: CredentialKey) -> LoginView:
         credential = await self._desk.vault.get(key, fresh=True)
         assert credential is not None
         return login_view(credential)

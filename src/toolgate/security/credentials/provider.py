@@ -8,7 +8,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import Context
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import anyio
@@ -127,22 +127,25 @@ class CredentialProvider:
         if spec.kind == "inprocess":
             return spec
         credential = await self._find(spec, spec.subject)
-        # Tokens of a login are left out, since they are renewed during a connection.
+        # Headers are left out of the options: each request gets the current ones.
         is_static = credential is not None and credential.secret.get("form") == "static"
         values = current_values(credential, spec) if is_static else {}
+        headers = values.pop("headers", {})
         names, secrets = find_secrets(spec.options), dict[str, str]()
         for subject in dict.fromkeys((EVERYBODY, spec.subject)) if names else ():
             row = await self.vault.get(key_of(spec.name, subject, SECRETS))
             secrets |= stored_secrets(row, spec)
         for name in names:
             if name not in secrets:
+                command = f"toolgate credentials set {spec.name} --secret {name}"
                 raise LoginNeededError(
                     f"The server {spec.name!r} needs the secret {name}, which is not stored for"
                     " it.",
                     server=spec.name,
-                    hint=f"Run: toolgate credentials set {spec.name} --secret {name}",
+                    hint=self._hint_for_administrators(command),
                 )
-        return with_values(spec, values, secrets)
+        complete = with_values(spec, values, secrets)
+        return replace(complete, secrets=complete.secrets.union(headers.values()))
 
     # Used by transports
 
@@ -269,12 +272,14 @@ class CredentialProvider:
         command = f"toolgate servers login {spec.name}"
         if spec.credentials.headers or spec.credentials.env:
             command = f"toolgate credentials set {spec.name}"
-        hint = f"Run: {command}"
+        hint = f"Run: {command}" if is_theirs else self._hint_for_administrators(command)
         if url:
             hint = f"Open {url} with a browser, or run: {command}"
-        elif not is_theirs and not self._is_local:
-            hint = f"Ask the administrator of the gateway to run: {command}"
         return LoginNeededError(failed, server=spec.name, url=url, hint=hint)
+
+    def _hint_for_administrators(self, command: str) -> str:
+        start = "Run" if self._is_local else "Ask the administrator of the gateway to run"
+        return f"{start}: {command}"
 
     # Renewal of stored logins
 

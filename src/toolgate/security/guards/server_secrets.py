@@ -6,11 +6,11 @@ to the administrator, so no caller may read them, whether guards are configured 
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, cast
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from toolgate.errors import InvalidAnswerError, RpcError
+from toolgate.errors import InvalidAnswerError, RpcError, UnreachableError
 from toolgate.security.guards.secret_detection import secret_scanner
 from toolgate.types import Json
 
@@ -32,12 +32,21 @@ _DEEPEST = 200
 
 
 class ServerSecrets:
-    """The secrets in the options of a server."""
+    """The secrets of a server: in its options, and those from the encrypted store."""
 
-    def __init__(self, options: Mapping[str, object]) -> None:
-        secrets = {value for value in _secrets(options) if len(value) >= _MIN_CHARS}
+    def __init__(self, options: Mapping[str, object], stored: Iterable[str] = ()) -> None:
+        """Collect the secrets.
+
+        Args:
+            options: The options of the server, whose names tell which values are secrets.
+            stored: Values that are secrets, wherever they are.
+        """
+        # A server tends to show the token without `Bearer`, and a parameter of a URL decoded.
+        forms = (form for value in stored for form in (value, value.split(" ")[-1], unquote(value)))
+        secrets = {value for value in (*_secrets(options), *forms) if len(value) >= _MIN_CHARS}
         # Longest first: a secret may contain another.
-        self._known = tuple(sorted(secrets, key=lambda value: (-len(value), value)))
+        self.values = tuple(sorted(secrets, key=lambda value: (-len(value), value)))
+        """All of them. WARNING: never show them."""
 
     def mask(self, text: str) -> str:
         """Mask them in a text, and all that looks like a secret."""
@@ -52,18 +61,24 @@ class ServerSecrets:
             return error if same else RpcError(error.rpc_code, known, data)
         return error if known == failed else InvalidAnswerError(known, hint=error.hint)
 
+    def mask_failure(self, error: UnreachableError) -> None:
+        """Mask them in an error of the connection, which tends to show the address."""
+        for name in ("failed", "allowed", "hint", "detail"):
+            setattr(error, name, self._mask_known(getattr(error, name)))
+        error.args = (self._mask_known(str(error)),)
+
     def mask_result(self, result: Json) -> Json:
         """Mask them in the result of a call that failed; other results stay as they are."""
         return self._mask_json(result) if result.get("isError") is True else result
 
     def _mask_known(self, text: str) -> str:
-        for value in self._known:
+        for value in self.values:
             if value in text:
                 text = text.replace(value, _MASKED)
         return text
 
     def _mask_json(self, value: Any, depth: int = 0) -> Any:
-        if not self._known or depth > _DEEPEST:
+        if not self.values or depth > _DEEPEST:
             return value
         if isinstance(value, str):
             return self._mask_known(value)

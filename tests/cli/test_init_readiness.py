@@ -10,9 +10,11 @@ from anyio.from_thread import start_blocking_portal
 
 from tests.cli.conftest import SMALL_SERVER, Command
 from toolgate import settings
-from toolgate.cli.setup.importing._secrets import take_secrets
+from toolgate.cli.setup.importing._secrets import may_show_secret, take_secrets
 from toolgate.cli.terminal._exit import SUCCESS
 from toolgate.testing.authorization import AuthorizationServer, ProtectedServer
+
+GITHUB_TOKEN = "ghp_" + "a1B2" * 9
 
 
 @pytest.fixture
@@ -156,17 +158,51 @@ def test_secrets_in_arguments_and_urls_are_encrypted_and_used(
             ["${secret:GITHUB_TOKEN}"],
             ["ghp_abcdefghijklmnopqrstuvwxyz0123456789"],
         ),
+        (
+            ["--port", 8080, True, "--password", 123456, "--api-key", "abc"],
+            [
+                *("--port", 8080, True, "--password", "${secret:PASSWORD}"),
+                *("--api-key", "${secret:API_KEY}"),
+            ],
+            ["123456", "abc"],
+        ),
+        (
+            [f"https://{GITHUB_TOKEN}@h/x?b=c", f"https://a:b@h/{GITHUB_TOKEN}"],
+            [
+                "https://${secret:GITHUB_TOKEN}@h/x?b=c",
+                "https://${secret:PASSWORD}@h/${secret:GITHUB_TOKEN}",
+            ],
+            [GITHUB_TOKEN, "a:b"],
+        ),
         (["--max-tokens", "4096", "--key-file", "~/k"], None, []),
         (["--token", "${env:TOKEN}", "--api-key=${env:KEY}", "git://me@h/"], None, []),
     ],
     ids=str,
 )
 def test_a_secret_in_an_argument_becomes_a_reference(
-    args: list[str], stored: list[str] | None, secrets: list[str]
+    args: list[object], stored: list[object] | None, secrets: list[str]
 ) -> None:
     left, taken = take_secrets({"command": "x", "args": args})
     assert left["args"] == (args if stored is None else stored)
     assert list(taken.get("secrets", {}).values()) == secrets
+    assert may_show_secret(left) is ("git://me@h/" in args)
+
+
+def test_secrets_that_may_stay_in_the_file_are_noted(
+    command: Command, clean_environment: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries: dict[str, object] = {
+        "marks": {**small(), "args": [str(SMALL_SERVER), 1, f"https://{GITHUB_TOKEN}@h/"]},
+        "web": {"url": "http://opaque@127.0.0.1:9/mcp"},
+    }
+    config = put_cursor(entries, tmp_path, monkeypatch)
+    done = command("init", "--yes", "--no-check")
+    text = config.read_text("utf-8")
+    assert GITHUB_TOKEN not in text + done.out + done.err
+    assert "Stored 1 secret encrypted" in done.out
+    assert "may show keys or passwords in the arguments or URLs of web." in done.err.replace(
+        "\n", " "
+    )
 
 
 def test_a_server_of_the_store_keeps_its_name(

@@ -22,6 +22,7 @@ from toolgate.cli.setup.importing._readiness import (
 )
 from toolgate.cli.setup.importing._secrets import (
     forget_secrets,
+    may_show_secret,
     names_of,
     store_secrets,
     take_secrets,
@@ -431,14 +432,22 @@ def _is_confirmed(wish: _InitOptions, paths: list[Path], exists: bool, machine: 
 
 
 def _note_secrets(new: Sequence[Choice], target: Path, wish: _InitOptions) -> None:
-    """Report how many secrets are stored outside the file."""
+    """Report how many secrets are stored outside the file, and where it may still show some."""
     if wish.by_reference:
         return
-    count = sum(len(names_of(take_secrets(choice.server.config)[1])) for choice in new)
+    split = {choice.name: take_secrets(choice.server.config) for choice in new}
+    count = sum(len(names_of(secrets)) for _, secrets in split.values())
     if count:
         print_text(
             f"Stored {plural(count, 'secret')} encrypted, outside {target.name}: "
             "toolgate credentials list"
+        )
+    open_names = [name for name, (left, _) in split.items() if may_show_secret(left)]
+    if open_names:
+        note(
+            f"{target.name} may show keys or passwords in the arguments or URLs of"
+            f" {', '.join(open_names)}. Only you can read it; to keep one out of the file, write"
+            " ${secret:NAME} and run: toolgate credentials set SERVER --secret NAME"
         )
 
 

@@ -17,7 +17,7 @@ from toolgate.security.credentials import (
     static_credential,
 )
 from toolgate.security.guards import secret_scanner
-from toolgate.settings import Settings, server_spec
+from toolgate.settings import Settings, redact, server_spec
 from toolgate.store import make_store
 from toolgate.types import Json, json_array, json_object
 
@@ -37,6 +37,11 @@ _PLAIN = re.compile(r"(?i)\d{1,9}|true|false|yes|no|on|off|none|[~.]{0,2}[/\\].*
 
 _USER_IN_URL = re.compile(r"(?<=://)[^/?#\s@]*:[^/?#\s]+(?=@)")
 """User and password of a URL, which may be part of an argument (RFC 3986 section 3.2.1)."""
+
+_CERTAIN = re.compile(
+    r"(?:[\w-]+: *)?(?:(?:Bearer|Basic|[Tt]oken) )?\$\{[^}]*\}@?|(?<=://)git@|[?&][^&#\s]*"
+)
+"""Parts of an argument or a URL of which it is certain that they show no secret any more."""
 
 _PARAMETER = re.compile(r"(?<=[?&])([^=&#\s]+)=([^&#\s]+)")
 """A parameter of a URL and its value."""
@@ -62,18 +67,27 @@ def take_secrets(config: Json) -> tuple[Json, Secrets]:
             left[table] = {name: text for name, text in values.items() if name not in secrets}
             if not left[table]:
                 del left[table]
-    texts = [part for part in json_array(config.get("args")) if isinstance(part, str)]
+    arguments = json_array(config.get("args"))
     secrets = dict[str, str]()
     if isinstance(config.get("url"), str):
         left["url"] = _with_references(config["url"], _in_text("", config["url"]), secrets)
-    if texts and len(texts) == len(json_array(config.get("args"))):
+    if arguments:
         left["args"] = [
-            _with_references(part, _in_text(before, part), secrets)
-            for before, part in zip(["", *texts], texts, strict=False)
+            part
+            if isinstance(part, bool)
+            else _with_references(part, _in_text(str(before), str(part)), secrets)
+            for before, part in zip(["", *arguments], arguments, strict=False)
         ]
     if secrets:
         taken[SECRETS] = secrets
     return left, taken
+
+
+def may_show_secret(config: Json) -> bool:
+    """Return whether a secret may be in the arguments or the URL, apart from references."""
+    parts = [config.get("url", ""), *json_array(config.get("args"))]
+    texts = ["" if _PLAIN.fullmatch(str(part)) else _CERTAIN.sub("", str(part)) for part in parts]
+    return redact({"args": texts})["args"] != texts
 
 
 def names_of(secrets: Secrets) -> list[str]:
@@ -141,15 +155,8 @@ def _in_text(before: str, text: str) -> Iterator[tuple[str, int, int]]:
         text: The argument or the URL.
     """
     named = _NAMED_ARGUMENT.fullmatch(text)
-    at = 0
     if "://" in text:
-        if user := _USER_IN_URL.search(text):
-            if "${" not in user[0]:
-                yield "password", *user.span()
-            at = user.end()
-        for parameter in _PARAMETER.finditer(text, at):
-            if _is_secret(parameter[1], parameter[2]):
-                yield parameter[1], *parameter.span(2)
+        yield from _in_url(text)
         return
     if named is not None:
         group = 2 if named[1] else 4
@@ -162,11 +169,34 @@ def _in_text(before: str, text: str) -> Iterator[tuple[str, int, int]]:
         yield secret_scanner().find(text)[0].name, 0, len(text)
 
 
+def _in_url(text: str) -> Iterator[tuple[str, int, int]]:
+    """Yield the name, start and end of each secret in a text with a URL, from left to right."""
+    parts: list[tuple[str, int, int]] = []
+    at = 0
+    if user := _USER_IN_URL.search(text):
+        parts.append(("password", *user.span()))
+        at = user.end()
+    parts += [
+        (parameter[1], *parameter.span(2))
+        for parameter in _PARAMETER.finditer(text, at)
+        if _is_secret(parameter[1], parameter[2])
+    ]
+    # Also a token as the user or in the path.
+    parts += [
+        (match.name, match.start, match.end)
+        for match in secret_scanner().find(text)
+        if not any(match.start < end and start < match.end for _, start, end in parts)
+    ]
+    for name, start, end in sorted(parts, key=lambda part: part[1]):
+        if "${" not in text[start:end]:
+            yield name, start, end
+
+
 def _with_references(
-    text: str, secrets: Iterator[tuple[str, int, int]], taken: dict[str, str]
-) -> str:
-    """Replace secrets in a text with references to them, and add them to `taken` by name."""
-    parts, at = list[str](), 0
+    value: str | float, secrets: Iterator[tuple[str, int, int]], taken: dict[str, str]
+) -> str | float:
+    """Replace secrets in a value with references to them, and add them to `taken` by name."""
+    text, parts, at = str(value), list[str](), 0
     for name, start, end in secrets:
         snake = re.sub(r"[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z])", "_", name).strip("_").upper()
         base = snake if snake[:1].isalpha() else f"SECRET_{snake}".rstrip("_")
@@ -175,7 +205,7 @@ def _with_references(
         taken[key] = text[start:end]
         parts += [text[at:start], f"${{secret:{key}}}"]
         at = end
-    return "".join([*parts, text[at:]])
+    return "".join([*parts, text[at:]]) if parts else value
 
 
 def _is_secret(name: str, value: object) -> bool:

@@ -22,8 +22,8 @@ from toolgate.evaluation.saved_answer_runs import runs_folder, save_run
 from toolgate.evaluation.search_metrics import read_labelled
 from toolgate.gateway.meta_tools import DiscoverRequest
 from toolgate.settings import AuditSettings, GuardTable, Settings, load
-from toolgate.testing import FakeUpstream
-from toolgate.types import Caller, ServerSpec
+from toolgate.testing import FakeUpstream, text_result
+from toolgate.types import Caller, Json, ServerSpec
 
 PAGES = (
     "", "servers", "server?name=notes", "servers/add", "tools", "tool?key=notes:add", "search",
@@ -666,3 +666,37 @@ async def test_commands_in_messages_are_shown_as_code() -> None:
         assert "<code>no</code>" in page
         assert "\u202e" not in page
         assert "<b>&#39" not in page
+
+
+async def test_choices_and_lists_of_a_form_are_sent_as_the_schema_says() -> None:
+    schema: Json = {
+        "type": "object",
+        "properties": {
+            "level": {"enum": [5, "5", "high"]},
+            "words": {"type": "array", "items": {"type": "string"}},
+        },
+    }
+    received: list[Any] = []
+
+    def note(arguments: Json) -> Json:
+        received.append(arguments["arguments"])
+        return text_result("done")
+
+    upstream = FakeUpstream({"set": note}, definitions={"set": {"inputSchema": schema}})
+    async with open_console({"levels": upstream}) as place:
+        for level, words in (
+            ("5", "[1]"),
+            ('"5"', '["a", "b"]'),
+            ("high", "one\ntwo"),
+            ('"high"', '["a", 2]'),
+        ):
+            await place.send("tool", 200, key="levels:set", a0=level, a1=words)
+        refused = await place.send("tool", 400, key="levels:set", a0="7")
+        assert "level cannot be '7'." in visible_text(refused.text)
+    assert received == [
+        {"level": 5, "words": ["[1]"]},
+        {"level": "5", "words": ["a", "b"]},
+        {"level": "high", "words": ["one", "two"]},
+        {"level": "high", "words": ['["a", 2]']},
+    ]
+    assert isinstance(received[0]["level"], int)

@@ -141,16 +141,34 @@ def _value(field: FormField, text: str) -> object:
             return text
         case "lines":
             value = _parsed(text)
-            lines = [line for line in text.split("\n") if line.strip()]
-            return cast("list[object]", value) if isinstance(value, list) else lines
+            if isinstance(value, list):
+                items = cast("list[object]", value)
+                if all(isinstance(item, str) for item in items):
+                    return items
+            return [line for line in text.split("\n") if line.strip()]
         case "number":
             return _read(field, text.strip(), (int, float))
         case "switch":
             return _read(field, text.strip(), (bool,))
-        case "choice" if json.dumps(text, ensure_ascii=False) in field.choices:
-            return text  # people write a choice without quotes
-        case "choice" | "json":
+        case "choice":
+            return _chosen(field, text)
+        case "json":
             return _read(field, text, (object,))
+
+
+def _chosen(field: FormField, text: str) -> object:
+    """Return a choice: the text is its JSON, or a string without its quotes."""
+    if text in field.choices:
+        return json.loads(text)
+    value = _parsed(text)
+    for chosen in (value, text):
+        if chosen is not ... and json.dumps(chosen, ensure_ascii=False) in field.choices:
+            return chosen
+    raise ArgumentError(
+        f"{field.name[:60]} cannot be {text[:60]!r}.",
+        allowed=f"Allowed: {', '.join(field.choices)[:200]}.",
+        hint="Correct it; the other fields are unchanged.",
+    )
 
 
 def _read(field: FormField, text: str, kinds: tuple[type, ...]) -> object:

@@ -656,3 +656,16 @@ def test_overrides_that_cannot_be_applied_are_warnings(
     assert "[server.small.tools.gone] overrides a tool that the server does not offer." in text
     assert "sets 'a' to str; the tool takes number" in text
     assert "[server.small.tools.fail] has cache_s." in text
+
+
+def test_a_server_that_works_is_tested_without_asking_its_proxy(
+    command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+        proxy.setblocking(False)
+        for variable in ("HTTPS_PROXY", "https_proxy"):
+            monkeypatch.setenv(variable, f"http://127.0.0.1:{proxy.getsockname()[1]}")
+        configure(folder, server_table("good"))
+        assert not command("servers", "test", "good").status
+        with pytest.raises(BlockingIOError):
+            proxy.accept()

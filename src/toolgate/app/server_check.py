@@ -82,10 +82,15 @@ async def try_servers(settings: Settings, specs: Sequence[ServerSpec]) -> dict[s
             tuple(tool.name for tool in tools if tool.server == spec.name),
             began_at,
             took_s,
-            "" if statuses[spec.name].last_error else await _dead_proxy(spec),
+            "" if _has_ended(statuses[spec.name]) else await _dead_proxy(spec),
         )
         for spec in specs
     }
+
+
+def _has_ended(status: ServerStatus) -> bool:
+    """Whether a server is ready, or has said why it is not."""
+    return status.state == "ready" or bool(status.last_error)
 
 
 async def _dead_proxy(spec: ServerSpec) -> str:

@@ -18,7 +18,14 @@ from tests.serving import serving
 from toolgate.app.app import App
 from toolgate.server.asgi import request_context
 from toolgate.settings import GuardTable, Settings
-from toolgate.store import ApprovalFilter, BatchWriter, SqlAccess, current_deadline, store_deadline
+from toolgate.store import (
+    ApprovalFilter,
+    BatchWriter,
+    SqlAccess,
+    StoredProject,
+    current_deadline,
+    store_deadline,
+)
 from toolgate.store.engine.database import SqlDatabase
 from toolgate.testing import FakeUpstream, memory_app
 from toolgate.types import Caller
@@ -142,3 +149,26 @@ async def test_work_for_everybody_does_not_have_the_deadline_of_the_request_that
             await app.gateway.calls.execute(Caller.local(), "desk:echo", {"text": "hello"})
             await until(lambda: expected <= bound.keys(), within_s=HANG_S)
     assert not any(bound[name] for name in expected)
+
+
+async def test_deleting_a_project_with_all_it_has_may_take_minutes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"sqlite:///{tmp_path / 'store.db'}"
+    async with (
+        memory_app({}, store_url=url) as app,
+        serving(app) as address,
+        aiohttp.ClientSession() as http,
+    ):
+        await app.store.projects.save(StoredProject(project_id="shop"))
+        assert isinstance(app.store, SqlDatabase)
+        write = app.store.write
+
+        async def allowed_write(work: Callable[[Any], Any]) -> Any:
+            deadline = current_deadline()
+            assert deadline is None or deadline.wait_s > 60, "it would be cut"
+            return await write(work)
+
+        monkeypatch.setattr(app.store, "write", allowed_write)
+        async with http.delete(f"{address}/api/v1/projects/shop") as answer:
+            assert answer.status == 200, await answer.text()

@@ -418,7 +418,7 @@ def _parameter(option: Option) -> inspect.Parameter:
         kind = list[option.kind] | None
     elif default is None:
         kind = kind | None
-    is_limited = option.maximum is not None and default is not None
+    is_limited = option.maximum is not None and (default is not None or option.minimum > 0)
     details = typer.Option(
         *option.flags,
         help=option.help,

@@ -339,7 +339,8 @@ async def _measure_in(
     options = Options(embedding_wait_s=60.0, cached_queries=0, cached_answers=0)
     kept, file = _Folder(folder / f"vectors-{size}.npz"), place / "index"
     strategy = build(options, embedder=BundledEmbedder(), vectors=kept, index_file=file)
-    catalog = _Fixed(Fleet(_no_wire, EraBridge(Signer(bytes(32)))), None, project_id="default")
+    fleet = Fleet(_no_wire, EraBridge(Signer(bytes(32))), completed=_as_configured)
+    catalog = _Fixed(fleet, None, project_id="default")
     catalog.put(entries)
     index = ToolIndex(Experiment(main=Variant(name="hybrid", strategy=strategy)))
     for service in (gateway.discovery, gateway.visible):
@@ -397,6 +398,10 @@ async def _measure_in(
     }
     await strategy.aclose()
     return row
+
+
+async def _as_configured(spec: ServerSpec) -> ServerSpec:
+    return spec
 
 
 def _no_wire(spec: ServerSpec) -> Any:

@@ -69,6 +69,11 @@ _READ_WELL = 0.6
 English, or nearly all of it is translated; chosen."""
 
 
+_UNLIKE = 0.1
+"""Scaled cosine up to which a tool of a small catalog is unlike the request, and no hit without a
+word of it; chosen."""
+
+
 _MAY_RISE = 50
 """Number of the best tools that habits may raise; more changed no recall."""
 
@@ -350,7 +355,10 @@ class HybridRanker:
             return cosines
         lacking = COMPETITORS - tools
         low = (tools * cosines.low + lacking * float(self._usual @ query)) / COMPETITORS
-        return cosines._replace(low=low)
+        is_unlike = cosines.values < low + _UNLIKE * (cosines.high - low)
+        return cosines._replace(
+            low=low, values=np.where(is_unlike, np.float32(low), cosines.values)
+        )
 
     def _cosines_at(
         self,
